@@ -1,0 +1,1 @@
+"""Carry out a pipeline: offline over files, live over cameras."""

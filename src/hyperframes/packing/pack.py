@@ -1,0 +1,374 @@
+"""Frames in, hyperframes out: one packer for files and cameras, sealing as frames arrive."""
+
+from __future__ import annotations
+
+from collections import deque
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hyperframes.errors import FrameError
+from hyperframes.packing.halo import Boundary, Halo
+from hyperframes.packing.hyperframe import Header, Hyperframe, window
+from hyperframes.packing.ranges import core_ranges, validate_size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from hyperframes.frames import Array, Frame, FrameSpec
+    from hyperframes.packing.slab import Slab, SlabPool
+
+__all__ = ["Packer", "hyperframe_id", "pack", "pad", "repack", "slab_capacity", "view"]
+
+
+def slab_capacity(size: int, halo: Halo) -> int:
+    """Return how many frames a slab should hold so that halo frames are seldom copied.
+
+    One hyperframe a slab when the core is at least twice the halo, several small ones otherwise.
+    """
+    per_slab = max(1, -(-2 * halo.total // size))
+    return halo.before + per_slab * size + max(halo.after, 1)
+
+
+def hyperframe_id(plan_id: str, core: tuple[int, int]) -> str:
+    """Return the id of the hyperframe that owns `core`: the same in every run of one plan."""
+    return f"{plan_id}[{core[0]},{core[1]})"
+
+
+class Packer:
+    """Copies frames into slabs and seals hyperframes that view them.
+
+    A hyperframe is sealed once its halo has arrived and it is known whether the stream goes on, so the last core
+    is held back until the next frame or the end. Nothing is taken on trust: the length is what was pushed.
+    Not thread-safe; whoever releases slabs must share the pool's lock with `slot`.
+
+    Parameters
+    ----------
+    spec : FrameSpec
+        Of every frame.
+    size : int
+        Frames a full hyperframe owns.
+    halo : Halo
+        Frames to hold on each side of the core where the stream has them (already widened by `Boundary.reach`).
+    slabs : SlabPool
+        Of `slab_capacity(size, halo)` frames each.
+    stream : str
+        Name of the stream, for headers.
+    plan_id : str
+        Source and plan hash, the front of every hyperframe's id.
+    first_frame : int
+        Position of the first frame that will be pushed.
+    cores : (start, stop)
+        The part of the stream that cores cover; frames outside are halo only. `stop` None: to the end.
+    """
+
+    def __init__(
+        self,
+        spec: FrameSpec,
+        size: int,
+        halo: Halo,
+        slabs: SlabPool,
+        *,
+        stream: str = "source",
+        plan_id: str = "",
+        first_frame: int = 0,
+        cores: tuple[int, int | None] = (0, None),
+    ) -> None:
+        self.spec, self.size, self.halo, self.slabs = spec, validate_size(size), halo, slabs
+        self.stream, self.plan_id = stream, plan_id
+        self.num_frames = first_frame
+        """One past the position of the last frame pushed."""
+        self.num_sealed = 0
+        self.repaired_pts = False
+        """Set by the driver when the source says that it rebuilt times."""
+        self._first_frame = first_frame
+        self._core_start, self._last_core = cores
+        self._slab: Slab | None = None
+        self._base = first_frame  # stream position of the slab's first slot
+        self._times: deque[tuple[int, int]] = deque()  # (pts, duration) from self._times_from on
+        self._times_from = first_frame
+
+    @property
+    def wants_frames(self) -> bool:
+        """Whether another frame can matter: False once the last core of a range is sealed."""
+        return self._last_core is None or self._core_start < self._last_core
+
+    def slot(self) -> tuple[Array, ...]:
+        """Return the writable arrays of the next frame's slot, one per plane."""
+        if self._slab is None:
+            self._slab, self._base = self.slabs.lease(), self.num_frames
+        elif self._room_needed() - self._base > self._slab.capacity:
+            self._slab = self._carry_over(self._slab)
+        position = self.num_frames - self._base
+        return tuple(plane[position] for plane in self._slab.planes)
+
+    def push(self, pts: int, duration: int = 0) -> Hyperframe | None:
+        """Count the frame written to the slot; return the hyperframe that it completes, if it does."""
+        self._times.append((pts, duration))
+        self.num_frames += 1
+        stop = self._core_stop()
+        last = stop == self._last_core
+        needed = stop + (self.halo.after if last else max(self.halo.after, 1))
+        if not self.wants_frames or self.num_frames < needed:
+            return None
+        return self._seal(stop, end=last, stream_length=None)
+
+    def finish(self) -> list[Hyperframe]:
+        """Return what is left now that the stream has ended, the last with ``header.end`` set; let the slab go."""
+        total = self.num_frames
+        if self._last_core is not None:
+            total = min(total, self._last_core)
+        sealed = []
+        while self._core_start < total:
+            stop = min(self._core_start + self.size, total)
+            sealed.append(self._seal(stop, end=stop == total, stream_length=self.num_frames))
+        self.abandon()
+        return sealed
+
+    def abandon(self) -> None:
+        """Let the current slab go; the packer takes no more frames."""
+        if self._slab is not None:
+            self.slabs.release(self._slab)
+            self._slab = None
+
+    def _core_stop(self) -> int:
+        stop = self._core_start + self.size
+        return stop if self._last_core is None else min(stop, self._last_core)
+
+    def _room_needed(self) -> int:
+        """One past the last frame that must lie in the slab of the hyperframe now being filled."""
+        return max(self._core_start + self.size + max(self.halo.after, 1), self.num_frames + 1)
+
+    def _keep_from(self) -> int:
+        return max(self._first_frame, self._core_start - self.halo.before)
+
+    def _carry_over(self, old: Slab) -> Slab:
+        """Move the frames still needed to the front of a slab: halo frames are copied here and nowhere else."""
+        low, high = min(self._keep_from(), self.num_frames) - self._base, self.num_frames - self._base
+        new = old if old.references == 1 else self.slabs.lease()
+        for source, target in zip(old.planes, new.planes, strict=True):
+            target[: high - low] = source[low:high]
+        if new is not old:
+            self.slabs.release(old)
+        self._base += low
+        return new
+
+    def _seal(self, stop: int, *, end: bool, stream_length: int | None) -> Hyperframe:
+        core = (self._core_start, stop)
+        slab = self._slab
+        if slab is None:
+            raise FrameError(f"no frames were pushed for core {core}")
+        read = (self._keep_from(), min(self.num_frames, stop + self.halo.after))
+        while self._times_from < read[0]:
+            self._times.popleft()
+            self._times_from += 1
+        times = np.array(list(islice(self._times, read[1] - read[0])), dtype=np.int64).reshape(-1, 2)
+        planes = tuple(p[read[0] - self._base : read[1] - self._base] for p in slab.planes)
+        self.slabs.hold(slab)
+        sealed = _hyperframe(
+            planes,
+            (times[:, 0], times[:, 1]),
+            read,
+            core,
+            self.spec,
+            sequence=self.num_sealed,
+            stream=self.stream,
+            plan_id=self.plan_id,
+            end=end,
+            stream_length=stream_length,
+            repaired_pts=self.repaired_pts,
+            slab=slab,
+        )
+        self._core_start = stop
+        self.num_sealed += 1
+        return sealed
+
+
+def _hyperframe(
+    planes: tuple[Array, ...],
+    times: tuple[Array, Array | None],
+    read: tuple[int, int],
+    core: tuple[int, int],
+    spec: FrameSpec,
+    *,
+    sequence: int,
+    stream: str,
+    plan_id: str,
+    end: bool,
+    stream_length: int | None,
+    repaired_pts: bool = False,
+    slab: Slab | None = None,
+) -> Hyperframe:
+    """Put a hyperframe together; its planes are made read-only views."""
+    for plane in planes:
+        plane.flags.writeable = False
+    header = Header(
+        sequence=sequence,
+        id=hyperframe_id(plan_id, core),
+        streams=(stream,),
+        core=core,
+        read=read,
+        pad_before=0,
+        pad_after=0,
+        frame_ids=np.arange(*read),
+        pts=times[0],
+        time_base=spec.time_base,
+        durations=times[1],
+        repaired_pts=repaired_pts,
+        seal_reason="end" if end else "full",
+        end=end,
+        stream_length=stream_length,
+    )
+    mask = np.ones(read[1] - read[0], bool)
+    return Hyperframe(header, planes, slice(core[0] - read[0], core[1] - read[0]), mask, spec, slab)
+
+
+def view(
+    planes: tuple[Array, ...],
+    pts: Array,
+    spec: FrameSpec,
+    size: int,
+    halo: Halo,
+    *,
+    stream: str = "source",
+    plan_id: str = "",
+    cores: tuple[int, int | None] = (0, None),
+) -> Iterator[Hyperframe]:
+    """Yield hyperframes that view arrays (N, ...) already in memory or mapped: nothing is copied."""
+    num_frames = len(pts)
+    start, stop = cores[0], num_frames if cores[1] is None else min(cores[1], num_frames)
+    for place in core_ranges(max(0, stop - start), size, Halo()):
+        core = (place.core[0] + start, place.core[1] + start)
+        read = (max(0, core[0] - halo.before), min(num_frames, core[1] + halo.after))
+        yield _hyperframe(
+            tuple(plane[read[0] : read[1]] for plane in planes),
+            (pts[read[0] : read[1]], None),
+            read,
+            core,
+            spec,
+            sequence=place.index,
+            stream=stream,
+            plan_id=plan_id,
+            end=core[1] == stop,
+            stream_length=num_frames,
+        )
+
+
+def pack(frames: Sequence[Frame], *, halo: Halo | int | tuple[int, int] = 0) -> Hyperframe:
+    """Pack frames into one hyperframe.
+
+    Parameters
+    ----------
+    frames : sequence of Frame, length T
+        Frames in ascending `pts`, one shape and one dtype for all.
+    halo : Halo, int or (before, after), optional
+        How many of the frames at each end are context, not owned.
+
+    Returns
+    -------
+    Hyperframe
+        `planes` have shape (T, ...) and the dtype of the frames.
+
+    Raises
+    ------
+    FrameError
+        If `frames` is empty, unordered, shorter than the halo, or of more than one shape.
+
+    See Also
+    --------
+    hyperframes.packing.unpack : The inverse.
+
+    Notes
+    -----
+    One copy of all samples.
+    """
+    around = Halo.of(halo)
+    if len(frames) <= around.total:
+        raise FrameError(
+            f"a hyperframe owns at least one frame: expected more than {around.total} frames, got {len(frames)}",
+            expected=around.total + 1,
+            got=len(frames),
+        )
+    spec = frames[0].spec
+    for index, frame in enumerate(frames):
+        if not spec.same_arrays(frame.spec):
+            raise FrameError(
+                f"all frames of a hyperframe must have one shape: expected {spec.shapes[0]} as in frame 0, "
+                f"got {frame.spec.shapes[0]} in frame {index}",
+                expected=spec.shapes,
+                got=frame.spec.shapes,
+                index=index,
+            )
+        if index and frame.pts < frames[index - 1].pts:
+            raise FrameError(
+                f"frames must be in order of time: expected pts of at least {frames[index - 1].pts}, "
+                f"got {frame.pts} in frame {index}",
+                index=index,
+            )
+    planes = tuple(np.stack([f.planes[i] for f in frames]) for i in range(len(spec.shapes)))
+    times = (
+        np.array([f.pts for f in frames], np.int64),
+        np.array([f.duration for f in frames], np.int64),
+    )
+    core = (around.before, len(frames) - around.after)
+    return _hyperframe(
+        planes,
+        times,
+        (0, len(frames)),
+        core,
+        spec,
+        sequence=0,
+        stream="frames",
+        plan_id="frames",
+        end=True,
+        stream_length=len(frames),
+    )
+
+
+def pad(hyperframe: Hyperframe, halo: Halo, boundary: Boundary) -> Hyperframe:
+    """Return `hyperframe` with exactly `halo` around its core, the boundary standing in beyond the stream's ends."""
+    header = hyperframe.header
+    wanted = (header.core[0] - halo.before, header.core[1] + halo.after)
+    if wanted == header.read:
+        return hyperframe
+    planes, ids = window(hyperframe.planes, header.read[0], wanted, header.stream_length, boundary)
+    return repack(hyperframe, planes, ids, wanted)
+
+
+def repack(
+    hyperframe: Hyperframe,
+    planes: tuple[Array, ...],
+    stand_in: Array,
+    wanted: tuple[int, int],
+) -> Hyperframe:
+    """Return a hyperframe over `planes`, the frames `wanted` of the same stream, with a header that fits."""
+    header = hyperframe.header
+    positions = np.arange(*wanted)
+    inside = positions == stand_in
+    held = np.clip(stand_in - header.read[0], 0, len(header.pts) - 1)
+    for plane in planes:
+        plane.flags.writeable = False
+    padded = Header(
+        sequence=header.sequence,
+        id=header.id,
+        streams=header.streams,
+        core=header.core,
+        read=(int(positions[inside][0]), int(positions[inside][-1]) + 1),
+        pad_before=int(np.argmax(inside)),
+        pad_after=int(np.argmax(inside[::-1])),
+        frame_ids=stand_in,
+        pts=header.pts[held],
+        time_base=header.time_base,
+        durations=None if header.durations is None else header.durations[held],
+        kind=header.kind,
+        clock=header.clock,
+        gaps=header.gaps,
+        repaired_pts=header.repaired_pts,
+        seal_reason=header.seal_reason,
+        attempt=header.attempt,
+        end=header.end,
+        stream_length=header.stream_length,
+    )
+    core = slice(header.core[0] - wanted[0], header.core[1] - wanted[0])
+    return Hyperframe(padded, planes, core, inside, hyperframe.spec, hyperframe.slab)

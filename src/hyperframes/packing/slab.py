@@ -1,0 +1,123 @@
+"""Frame memory: a fixed number of shared maps, leased and given back, never grown."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import tempfile
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hyperframes.errors import SchedulingError
+
+if TYPE_CHECKING:
+    from hyperframes.frames import Array, FrameSpec
+
+__all__ = ["Slab", "SlabPool"]
+
+_ALIGN = 64  # a cache line, so that no two planes share one
+
+
+class Slab:
+    """Room for `capacity` frames of one spec in one anonymous shared map.
+
+    The map has a file descriptor where the system offers ``memfd_create``, so that worker processes can
+    map the same pages; elsewhere an unlinked temporary file stands in.
+    """
+
+    __slots__ = ("_map", "capacity", "fd", "planes", "references")
+
+    def __init__(self, spec: FrameSpec, capacity: int) -> None:
+        self.capacity = capacity
+        self.references = 0
+        offsets, size = plane_offsets(spec, capacity)
+        self.fd = _anonymous_file(size)
+        self._map = mmap.mmap(self.fd, size)
+        self.planes = map_planes(self._map, spec, capacity, offsets)
+
+    def __del__(self) -> None:
+        fd, self.fd = getattr(self, "fd", -1), -1
+        if fd >= 0:
+            os.close(fd)
+
+
+def plane_offsets(spec: FrameSpec, capacity: int) -> tuple[list[int], int]:
+    """Return the byte offset of each plane in a slab of `capacity` frames, and the slab's size in bytes."""
+    offsets, size = [], 0
+    for shape in spec.shapes:
+        offsets.append(size)
+        size += capacity * spec.dtype.itemsize * int(np.prod(shape, dtype=np.int64))
+        size += -size % _ALIGN
+    return offsets, max(size, 1)
+
+
+def map_planes(memory: mmap.mmap, spec: FrameSpec, capacity: int, offsets: list[int]) -> tuple[Array, ...]:
+    """Return the plane arrays (capacity, ...) that lie in `memory`."""
+    return tuple(
+        np.ndarray((capacity, *shape), spec.dtype, buffer=memory, offset=offset)
+        for shape, offset in zip(spec.shapes, offsets, strict=True)
+    )
+
+
+def _anonymous_file(size: int) -> int:
+    if hasattr(os, "memfd_create"):
+        fd = os.memfd_create("hyperframes", os.MFD_CLOEXEC)
+    else:
+        fd, path = tempfile.mkstemp(prefix="hyperframes-")
+        os.unlink(path)
+    os.ftruncate(fd, size)
+    return fd
+
+
+class SlabPool:
+    """A fixed number of slabs of one spec, made when first leased and kept until the pool goes.
+
+    Reused pages cost nothing; fresh ones cost five times a copy. References are counted: the packer and each
+    hyperframe that views a slab hold one. Not thread-safe: the driver that owns the pool serialises calls.
+    """
+
+    def __init__(self, spec: FrameSpec, capacity: int, count: int) -> None:
+        self.spec, self.capacity, self.count = spec, capacity, count
+        self._free: list[Slab] = []
+        self._made = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all slabs once made."""
+        return self.count * plane_offsets(self.spec, self.capacity)[1]
+
+    @property
+    def leased(self) -> int:
+        """Slabs that somebody holds."""
+        return self._made - len(self._free)
+
+    def lease(self) -> Slab:
+        """Return a slab with one reference.
+
+        Raises
+        ------
+        SchedulingError
+            If all are held: whoever asks must have been given a slot first.
+        """
+        if self._free:
+            slab = self._free.pop()
+        elif self._made < self.count:
+            slab = Slab(self.spec, self.capacity)
+            self._made += 1
+        else:
+            raise SchedulingError(f"no free slab: all {self.count} are leased")
+        slab.references = 1
+        return slab
+
+    def hold(self, slab: Slab) -> None:
+        """Add a reference."""
+        slab.references += 1
+
+    def release(self, slab: Slab) -> None:
+        """Drop a reference; the last one frees the slab."""
+        if slab.references < 1:
+            raise SchedulingError("a slab was released more often than it was leased")
+        slab.references -= 1
+        if slab.references == 0:
+            self._free.append(slab)

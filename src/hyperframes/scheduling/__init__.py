@@ -1,0 +1,1 @@
+"""Which hyperframe runs when: pure decisions, no I/O, no clock, no threads."""

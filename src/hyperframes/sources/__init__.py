@@ -1,0 +1,5 @@
+"""Where frames come from: one file per kind behind `Source`."""
+
+from hyperframes.sources.base import Source
+
+__all__ = ["Source"]

@@ -1,0 +1,198 @@
+"""What a source is: frames in presentation order, a spec before the first one, exact positions, a sure end."""
+
+from __future__ import annotations
+
+import bisect
+from abc import ABC, abstractmethod
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from hyperframes.errors import FrameError
+from hyperframes.frames import Array, Clip, Frame, FrameSpec
+from hyperframes.packing import Boundary, Halo, Hyperframe, Packer, SlabPool, pad, slab_capacity, view
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from types import TracebackType
+
+    from hyperframes.media import Passthrough
+
+__all__ = ["Source", "clip_of"]
+
+
+class Source(ABC):
+    """Frames of one stream. Opened when made; a context manager; closed also on errors."""
+
+    name: str
+    """What users call it: path or URL, without credentials."""
+    spec: FrameSpec
+    """Of every frame that `read` yields."""
+    num_frames: int | None = None
+    """How many frames there are, as far as known; only a hint unless `exact`."""
+    exact: bool = False
+    """Whether `num_frames` is certain."""
+    bounded: bool = True
+    """Whether it ends by itself."""
+    repaired_pts: bool = False
+    """Whether times were missing or out of order and were rebuilt."""
+    warnings: tuple[str, ...] = ()
+    """What users should know: damaged packets, wrong counts, repaired times. Grows while reading."""
+
+    @abstractmethod
+    def read(self, start: int = 0, stop: int | None = None) -> Iterator[Frame]:
+        """Yield the frames [start, stop) in presentation order; their arrays are lent until the next one.
+
+        Raises
+        ------
+        SourceError
+            If frames cannot be decoded; never a silently short or wrong result.
+        """
+
+    def close(self) -> None:
+        """Close files; safe to call twice."""
+
+    def identity(self) -> str:
+        """Return what tells this input from another: path, size, time of change; part of fingerprints."""
+        return self.name
+
+    def passthrough(self) -> Passthrough | None:
+        """Return what else is in the container and can be copied to an output; None where there is nothing."""
+        return None
+
+    def arrays(self) -> tuple[tuple[Array, ...], Array] | None:
+        """Return (planes (N, ...), pts (N,)) where all frames already lie in memory or a map, else None."""
+        return None
+
+    # Built on the above -----------------------------------------------------------------------------------------------
+
+    def count(self) -> int:
+        """Return the exact number of frames, reading everything where nothing less is certain."""
+        if self.exact and self.num_frames is not None:
+            return self.num_frames
+        return sum(1 for _ in self.read())
+
+    def frames(self, indices: Sequence[int]) -> Clip:
+        """Return the frames at `indices`, in the order asked for, as arrays of their own.
+
+        Sources with random access override this; here the stream is read once up to the last one.
+        """
+        wanted = np.asarray(indices, np.int64)
+        unique, inverse = np.unique(wanted, return_inverse=True)
+        if unique.size and unique[0] < 0:
+            raise FrameError(f"frame positions start at 0: got {unique[0]}", got=int(unique[0]))
+        taken: list[Frame] = []
+        if unique.size:
+            for frame in self.read(int(unique[0]), int(unique[-1]) + 1):
+                if len(taken) < unique.size and frame.index == unique[len(taken)]:
+                    copies = [np.array(plane) for plane in frame.planes]
+                    taken.append(Frame(copies, frame.pts, frame.index, frame.spec, frame.duration))
+        if len(taken) < unique.size:
+            missing = int(unique[len(taken)])
+            raise FrameError(
+                f"{self.name} has no frame {missing}", got=missing, hint="Count them: hyperframes plan --count"
+            )
+        return clip_of([taken[i] for i in inverse], self.spec)
+
+    def times(self) -> Array:
+        """Return the pts of every frame, (N,) int64; reads everything where no index exists."""
+        return np.array([frame.pts for frame in self.read()], np.int64)
+
+    def at(self, *, seconds: Sequence[float] | float) -> Clip:
+        """Return for each time the frame that is on screen then: the last one that starts at or before it."""
+        pts = self.times()
+        wanted = [seconds] if isinstance(seconds, int | float) else list(seconds)
+        ticks = [Fraction(s).limit_denominator(10**9) / self.spec.time_base for s in wanted]
+        order = pts.tolist()
+        found = [bisect.bisect_right(order, tick) - 1 for tick in ticks]
+        if found and min(found) < 0:
+            first = float(order[0] * self.spec.time_base) if order else 0.0
+            raise FrameError(
+                f"{self.name} starts at {first:.3f} s: no frame is on screen at {min(wanted):.3f} s", got=min(wanted)
+            )
+        return self.frames(found)
+
+    def hyperframes(
+        self,
+        size: int,
+        halo: Halo | int | tuple[int, int] = 0,
+        boundary: str | Boundary = "replicate",
+    ) -> Iterator[Hyperframe]:
+        """Yield the stream as hyperframes with exactly `halo` around each core; each is valid until the next.
+
+        Examples
+        --------
+        >>> from hyperframes.sources import ArraySource
+        >>> source = ArraySource(np.arange(5.0))
+        >>> [h.data.tolist() for h in source.hyperframes(size=3, halo=1)]
+        [[0.0, 0.0, 1.0, 2.0, 3.0], [2.0, 3.0, 4.0, 4.0]]
+        """
+        around, edge = Halo.of(halo), Boundary.parse(boundary)
+        reach = edge.reach(around)
+        held = self.arrays()
+        if held is not None:
+            for hyperframe in view(*held, self.spec, size, reach, plan_id=self.name):
+                yield pad(hyperframe, around, edge)
+            return
+        slabs = SlabPool(self.spec, slab_capacity(size, reach), 2)
+        packer = Packer(self.spec, size, reach, slabs, plan_id=self.name)
+        for sealed in _sealed(self.read(), packer):
+            yield pad(sealed, around, edge)
+            if sealed.slab is not None:
+                slabs.release(sealed.slab)
+
+    def __getitem__(self, key: int | slice) -> Any:
+        """Frames by position: ``source[7]`` is a Frame, ``source[100:200]`` a Clip; both own their arrays."""
+        if isinstance(key, slice):
+            start, stop, step = key.indices(self._length_for(key))
+            return self.frames(range(start, stop, step))
+        index = key if key >= 0 else self.count() + key
+        (frame,) = self.frames([index])
+        return frame
+
+    def _length_for(self, key: slice) -> int:
+        stop: int | None = key.stop
+        if stop is None or stop < 0 or (key.start or 0) < 0 or self.exact:
+            return self.count()
+        return stop
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        count = "?" if self.num_frames is None else f"{'' if self.exact else '~'}{self.num_frames}"
+        return f"{type(self).__name__}({self.name!r}, {count} frames, {self.spec})"
+
+
+def _sealed(frames: Iterator[Frame], packer: Packer) -> Iterator[Hyperframe]:
+    for frame in frames:
+        for target, plane in zip(packer.slot(), frame.planes, strict=True):
+            np.copyto(target, plane)
+        sealed = packer.push(frame.pts, frame.duration)
+        if sealed is not None:
+            yield sealed
+    yield from packer.finish()
+
+
+def clip_of(frames: Sequence[Frame], spec: FrameSpec) -> Clip:
+    """Return `frames` as one Clip with arrays of its own."""
+    planes = tuple(
+        np.stack([frame.planes[i] for frame in frames]) if frames else np.empty((0, *shape), spec.dtype)
+        for i, shape in enumerate(spec.shapes)
+    )
+    return Clip(
+        planes,
+        np.array([frame.pts for frame in frames], np.int64),
+        np.array([frame.index for frame in frames], np.int64),
+        spec,
+        np.array([frame.duration for frame in frames], np.int64),
+    )

@@ -1,0 +1,1 @@
+"""Suites for people who write sources, operators and sinks; the built-in ones pass the same."""
