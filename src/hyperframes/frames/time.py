@@ -15,6 +15,7 @@ def rescale(ticks: int, source: Fraction, target: Fraction) -> int:
 
     Examples
     --------
+    >>> from fractions import Fraction
     >>> rescale(1, Fraction(1, 25), Fraction(1, 90_000))
     3600
     """

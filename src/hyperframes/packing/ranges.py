@@ -58,6 +58,7 @@ def core_ranges(num_frames: int, size: int, halo: Halo) -> Iterator[Ranges]:
 
     Examples
     --------
+    >>> from hyperframes.packing import Halo
     >>> [r.core for r in core_ranges(5, 2, Halo(1, 1))]
     [(0, 2), (2, 4), (4, 5)]
     """

@@ -123,7 +123,7 @@ class Source(ABC):
 
         Examples
         --------
-        >>> from hyperframes.sources import ArraySource
+        >>> from hyperframes.sources.array import ArraySource
         >>> source = ArraySource(np.arange(5.0))
         >>> [h.data.tolist() for h in source.hyperframes(size=3, halo=1)]
         [[0.0, 0.0, 1.0, 2.0, 3.0], [2.0, 3.0, 4.0, 4.0]]
