@@ -1,5 +1,143 @@
-"""Where frames come from: one file per kind behind `Source`."""
+"""Where frames come from: one file per kind behind `Source`; `open_source` finds the kind."""
 
-from hyperframes.sources.base import Source
+from __future__ import annotations
 
-__all__ = ["Source"]
+import difflib
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hyperframes import registry
+from hyperframes.errors import SourceError
+from hyperframes.frames import Clip
+from hyperframes.sources.array import ArraySource
+from hyperframes.sources.base import Source, clip_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["ArraySource", "Source", "clip_of", "open_source"]
+
+_SUFFIXES = {
+    ".npy": "npy",
+    ".zarr": "zarr",
+    ".csv": "table",
+    ".tsv": "table",
+    ".csv.gz": "table",
+    ".tsv.gz": "table",
+    ".parquet": "table",
+    **dict.fromkeys((".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp", ".pgm", ".ppm"), "images"),
+}
+_ZARR_FILES = ("zarr.json", ".zarray", ".zgroup")
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
+_NUMBERED = re.compile(r"%0?\d*d")
+
+
+def open_source(what: Any, **options: Any) -> Source:
+    """Open whatever holds frames.
+
+    Parameters
+    ----------
+    what : path, URL, array, tuple of planes, Clip or Source
+        Video files and streams, ``-`` (y4m on standard input), folders, globs and ``%06d`` patterns of images,
+        ``.npy``, ``x.raw?shape=480,640,3&dtype=uint8``, ``.zarr``, ``.csv``, ``.csv.gz``, ``.parquet``,
+        ``synthetic:moving?frames=250``; arrays (N, ...); a source that is open already. A plugin whose registered
+        name equals the scheme or suffix comes first.
+    **options
+        Given to the kind that opens it: `rate`, `pixel_format`, `columns`, ...
+
+    Returns
+    -------
+    Source
+        Open: use it in a ``with`` statement or close it.
+
+    Raises
+    ------
+    SourceError
+        If there is nothing, or nothing that can be read; the hint names files that are nearly called so.
+
+    Examples
+    --------
+    >>> open_source(np.zeros((3, 4)))
+    ArraySource('array', 3 frames, array (4,) float64)
+    """
+    if isinstance(what, Source):
+        return what
+    if isinstance(what, Clip):
+        return ArraySource.from_clip(what)
+    if isinstance(what, tuple) or hasattr(what, "__array_interface__"):
+        return ArraySource(what, **options)
+    if isinstance(what, str | os.PathLike):
+        location = os.fspath(what)
+        return _opener(location)(location.removeprefix("file://"), **options)
+    if hasattr(what, "__dlpack__"):
+        return ArraySource(np.from_dlpack(what), **options)
+    if hasattr(what, "__array__"):
+        return ArraySource(np.asarray(what), **options)
+    raise SourceError(
+        f"a source is a path, a URL, an array or a Source: got {type(what).__name__}",
+        hint="Lists of arrays: numpy.stack(frames). Planes of one stream: a tuple of arrays.",
+    )
+
+
+def _opener(location: str) -> Callable[..., Source]:
+    return registry.sources.get(_kind(location))  # type: ignore[no-any-return]
+
+
+def _kind(location: str) -> str:
+    """Return the registered name of what opens `location`."""
+    if location == "-":
+        return "y4m"
+    scheme = _SCHEME.match(location)
+    if scheme and scheme[1] in registry.sources:
+        return scheme[1]
+    if "://" in location and not location.startswith("file://"):
+        suffix = Path(location.partition("?")[0]).suffix[1:]
+        return suffix if suffix in registry.sources and suffix not in {"npy", "zarr"} else "video"
+    path = Path(location.removeprefix("file://"))
+    if path.is_dir():
+        return _folder_kind(path)
+    if not path.exists():
+        if "?" in location and "=" in location.partition("?")[2]:
+            return _present(Path(location.partition("?")[0]), "memmap")
+        if _NUMBERED.search(path.name) or any(sign in location for sign in "*?["):
+            return "images"
+    return _present(path, _suffix_kind(path))
+
+
+def _folder_kind(path: Path) -> str:
+    if path.suffix[1:] in registry.sources:
+        return path.suffix[1:]
+    return "zarr" if any((path / name).exists() for name in _ZARR_FILES) else "images"
+
+
+def _suffix_kind(path: Path) -> str:
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    for suffix in ("".join(suffixes[-2:]), "".join(suffixes[-1:])):
+        if suffix[1:] in registry.sources and suffix != ".y4m":
+            return suffix[1:]
+        if suffix in _SUFFIXES:
+            return _SUFFIXES[suffix]
+    return "video"
+
+
+def _present(path: Path, kind: str) -> str:
+    """Return `kind` if `path` exists; say what else is there if not."""
+    if path.exists():
+        return kind
+    raise SourceError(f"no such file: {path}", source=str(path), hint=_near(path))
+
+
+def _near(path: Path) -> str:
+    folder = path.parent
+    if not folder.is_dir():
+        return f"The folder {str(folder)!r} does not exist."
+    names = os.listdir(folder)
+    near = difflib.get_close_matches(path.name, names, n=3, cutoff=0.6)
+    near = near or sorted(name for name in names if Path(name).stem == path.stem)[:3]
+    if near:
+        return f"Did you mean {' or '.join(repr(str(folder / name)) for name in near)}?"
+    return f"The folder {str(folder)!r} holds nothing of a similar name."

@@ -1,0 +1,33 @@
+"""Takes results and discards them: for timing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hyperframes.sinks.base import Sink, Target
+
+if TYPE_CHECKING:
+    from hyperframes.frames import Clip, Records
+
+__all__ = ["NullSink"]
+
+
+class NullSink(Sink):
+    """Takes everything, keeps nothing but the number of results."""
+
+    takes_records = True
+
+    def __init__(self, location: str = "null:") -> None:
+        self.name = location
+        self.num_results = 0
+
+    def open(self, target: Target) -> None:
+        """Count from 0."""
+        self.num_results = 0
+
+    def write(self, result: Clip | Records) -> None:
+        """Count the results."""
+        self.num_results += len(result)
+
+    def close(self) -> None:
+        """There is nothing to finish."""
