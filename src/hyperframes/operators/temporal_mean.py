@@ -1,0 +1,219 @@
+"""The mean over time: exact integers from running sums, floats summed anew for every frame."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numba import njit
+
+from hyperframes.operators._planes import TILE, check_count, frame_spec, over_pixels, rows
+from hyperframes.operators.base import Contract, Operator, State, View, Worker, frames_out
+from hyperframes.packing import Halo, Hyperframe
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hyperframes.frames import Array, Spec
+
+__all__ = ["TemporalMean", "mean_kernel"]
+
+
+@dataclass(frozen=True)
+class TemporalMean(Operator):
+    """Mean of each sample over a window of frames around it.
+
+    Frames of any shape, every plane alike: (T, ...) gives (T, ...) of the same dtype. The halo is `before` and
+    `after`, in frames. Integers are exact and round half up, ``(2 * sum + n) // (2 * n)``. Floats are added in
+    float64 from the oldest frame to the newest, divided by n and rounded once to their dtype; a NaN spreads over
+    the n frames whose window holds it and no further.
+
+    Notes
+    -----
+    Integer sums run: each frame is added once and taken away once, whatever the window, in tiles of pixels
+    that stay in cache. Floats are not run, since a float running sum would depend on where it started.
+
+    Examples
+    --------
+    >>> from hyperframes.frames import FrameSpec
+    >>> from hyperframes.testing.operators import run_whole
+    >>> rows = np.array([[0], [0], [3], [0]], np.uint8)
+    >>> run_whole(TemporalMean(radius=1), [rows], np.arange(4), FrameSpec.array((1,), np.uint8))["frames"].data.ravel()
+    array([0, 1, 1, 1], dtype=uint8)
+    """
+
+    name: ClassVar[str] = "temporal_mean"
+
+    radius: int = 2
+    """Frames on each side of the centre."""
+    before: int | None = None
+    """Frames before the centre, where it differs from `radius`."""
+    after: int | None = None
+    """Frames after the centre, where it differs from `radius`; 0 for a causal mean."""
+
+    @property
+    def halo(self) -> Halo:
+        """Frames read on each side."""
+        return Halo(
+            self.radius if self.before is None else self.before, self.radius if self.after is None else self.after
+        )
+
+    def configure(self, inputs: tuple[Spec, ...]) -> Contract:
+        """Return the contract: one output like the input."""
+        frame_spec(self.name, inputs)
+        check_count(self.name, "radius", self.radius, 0, 2047)
+        for side in ("before", "after"):
+            if getattr(self, side) is not None:
+                check_count(self.name, side, getattr(self, side), 0, 2047)
+        return Contract((frames_out(inputs),), self.halo, resource="memory")
+
+    def apply(
+        self, inputs: tuple[Hyperframe, ...], outputs: tuple[View, ...], state: State | None, prepared: Worker
+    ) -> None:
+        """Write the means of the core's frames."""
+        num_frames = self.halo.total + 1
+        for source, out in rows(inputs[0], outputs[0], self.halo.before):
+            over_pixels(prepared, source, mean_kernel(source, out, num_frames))
+
+
+def mean_kernel(source: Array, out: Array, num_frames: int, hop: int = 1) -> Callable[[int, int], None]:
+    """Return ``kernel(start, stop)`` that writes means of a range of pixels.
+
+    Parameters
+    ----------
+    source : (T, P) array
+        Frames; T is at least ``(len(out) - 1) * hop + num_frames``.
+    out : (n, P) array of the same dtype
+        Row j becomes the mean of the rows ``[j * hop, j * hop + num_frames)`` of `source`.
+    num_frames : int
+        Frames in a window.
+    hop : int
+        Frames from one window to the next; running sums need 1, other hops sum anew.
+
+    Returns
+    -------
+    callable
+    """
+    dtype = source.dtype
+    if dtype.kind in "iu" and dtype.itemsize <= 2 and hop == 1:
+        unsigned = np.dtype(f"u{dtype.itemsize}")
+        narrow = _magic(num_frames, 8, 16)
+        if dtype == np.uint8 and narrow is not None and 256 * num_frames <= 1 << 16:
+            return lambda start, stop: _running_16(source, out, num_frames, narrow, start, stop, TILE)
+        wide = _magic(num_frames, 8 * dtype.itemsize, 32)
+        if wide is not None:
+            # Flipping the sign bit makes signed samples unsigned, 2**(bits - 1) higher, and back.
+            flip = 1 << (8 * dtype.itemsize - 1) if dtype.kind == "i" else 0
+            src, dst = source.view(unsigned), out.view(unsigned)
+            return lambda start, stop: _running_32(src, dst, num_frames, wide, flip, start, stop, TILE)
+    if dtype.kind in "iu":
+        return lambda start, stop: _any_integer(source, out, num_frames, hop, start, stop)
+    if dtype in (np.float32, np.float64):
+        return lambda start, stop: _float(source, out, num_frames, hop, start, stop, TILE // 16)
+    return lambda start, stop: _any_float(source, out, num_frames, hop, start, stop)
+
+
+def _magic(divisor: int, bits: int, shift: int) -> int | None:
+    """Return m with ``x // divisor == x * m >> shift`` for every rounded sum of `divisor` samples of `bits`, or None.
+
+    With m = ceil(2**shift / divisor) = (2**shift + e) / divisor the product is too large by x * e / divisor, which
+    is harmless while x * e < 2**shift.
+    """
+    m = -(-(1 << shift) // divisor)
+    largest = ((1 << bits) - 1) * divisor + divisor // 2
+    exact = largest * (m * divisor - (1 << shift)) < 1 << shift
+    return m if exact and m < 1 << 32 and (shift > 16 or m < 1 << 16) else None
+
+
+@njit(nogil=True, cache=True)
+def _running_16(
+    source: Array, out: Array, num_frames: int, magic: int, start: int, stop: int, tile: int
+) -> None:  # pragma: no cover - compiled
+    """Write means of uint8 frames whose sums fit 16 bits."""
+    scratch = np.empty(min(tile, stop - start), np.uint16)
+    half, factor, shift = np.uint16(num_frames // 2), np.uint32(magic), np.uint32(16)
+    for left in range(start, stop, tile):
+        right = min(left + tile, stop)
+        sums = scratch[: right - left]
+        sums[:] = 0
+        for k in range(num_frames - 1):
+            frame = source[k, left:right]
+            for i in range(sums.size):
+                sums[i] += np.uint16(frame[i])
+        for t in range(out.shape[0]):
+            newest, oldest, mean = source[t + num_frames - 1, left:right], source[t, left:right], out[t, left:right]
+            for i in range(sums.size):
+                total = np.uint16(sums[i] + np.uint16(newest[i]))
+                mean[i] = np.uint8((np.uint32(np.uint16(total + half)) * factor) >> shift)
+                sums[i] = np.uint16(total - np.uint16(oldest[i]))
+
+
+@njit(nogil=True, cache=True)
+def _running_32(
+    source: Array, out: Array, num_frames: int, magic: int, flip: int, start: int, stop: int, tile: int
+) -> None:  # pragma: no cover - compiled
+    """Write means of uint8 or uint16 frames; samples are taken with the bits `flip` turned over."""
+    scratch = np.empty(min(tile, stop - start), np.uint32)
+    half, factor, shift, sign = np.uint32(num_frames // 2), np.uint64(magic), np.uint64(32), np.uint32(flip)
+    for left in range(start, stop, tile):
+        right = min(left + tile, stop)
+        sums = scratch[: right - left]
+        sums[:] = 0
+        for k in range(num_frames - 1):
+            frame = source[k, left:right]
+            for i in range(sums.size):
+                sums[i] += np.uint32(frame[i]) ^ sign
+        for t in range(out.shape[0]):
+            newest, oldest, mean = source[t + num_frames - 1, left:right], source[t, left:right], out[t, left:right]
+            for i in range(sums.size):
+                total = np.uint32(sums[i] + (np.uint32(newest[i]) ^ sign))
+                mean[i] = np.uint32((np.uint64(np.uint32(total + half)) * factor) >> shift) ^ sign
+                sums[i] = np.uint32(total - (np.uint32(oldest[i]) ^ sign))
+
+
+def _any_integer(source: Array, out: Array, num_frames: int, hop: int, start: int, stop: int) -> None:
+    """Write means of integers of any width without overflow: quotients and remainders are summed apart."""
+    wide = np.uint64 if source.dtype == np.uint64 else np.int64
+    n = wide(num_frames)
+    for left in range(start, stop, TILE // 16):
+        part = source[:, left : min(left + TILE // 16, stop)]
+        for t in range(len(out)):
+            quotients, remainders = np.zeros(part.shape[1], wide), np.zeros(part.shape[1], wide)
+            for k in range(t * hop, t * hop + num_frames):
+                quotient = part[k].astype(wide) // n
+                quotients += quotient
+                remainders += part[k].astype(wide) - quotient * n
+            quotients += (2 * remainders + n) // (2 * n)
+            out[t, left : left + part.shape[1]] = quotients
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _float(
+    source: Array, out: Array, num_frames: int, hop: int, start: int, stop: int, tile: int
+) -> None:  # pragma: no cover - compiled
+    """Write means of float32 or float64 frames, each summed in float64 from the oldest frame to the newest."""
+    scratch = np.empty(min(tile, stop - start), np.float64)
+    for left in range(start, stop, tile):
+        right = min(left + tile, stop)
+        sums = scratch[: right - left]
+        for t in range(out.shape[0]):
+            sums[:] = 0.0
+            for k in range(num_frames):
+                frame = source[t * hop + k, left:right]
+                for i in range(sums.size):
+                    sums[i] += frame[i]
+            mean = out[t, left:right]
+            for i in range(sums.size):
+                mean[i] = sums[i] / num_frames
+
+
+def _any_float(source: Array, out: Array, num_frames: int, hop: int, start: int, stop: int) -> None:
+    """Write means of float16, complex and longer floats in the same order."""
+    accumulator: np.dtype[Any] = np.result_type(source.dtype, np.float64)
+    with np.errstate(all="ignore"):
+        for t in range(len(out)):
+            sums = np.zeros(stop - start, accumulator)
+            for k in range(t * hop, t * hop + num_frames):
+                sums += source[k, start:stop]
+            out[t, start:stop] = sums / num_frames

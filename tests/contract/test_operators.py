@@ -1,0 +1,76 @@
+"""Every registered operator keeps to the interface: the suite for authors, run over the built-in ones."""
+
+import pytest
+
+from hyperframes import registry
+from hyperframes.errors import PipelineError
+from hyperframes.frames import FrameSpec
+from hyperframes.testing.operators import OperatorSuite
+
+SPECS = (
+    FrameSpec.picture(9, 11, "yuv420p"),
+    FrameSpec.picture(8, 12, "rgb24"),
+    FrameSpec.picture(7, 9, "gray"),
+    FrameSpec.picture(6, 8, "gray16le"),
+    FrameSpec.array((5, 6), "f4"),
+    FrameSpec.array((4,), "f8"),
+    FrameSpec.array((3,), "i2"),
+    FrameSpec.array((), "f4"),
+)
+
+VARIANTS = {
+    "temporal_mean": ({"radius": 0}, {"before": 3, "after": 0}),
+}
+"""Further parameters to test, by operator; needed where there are no defaults."""
+
+REFUSED = {
+    "temporal_mean": ({"radius": -1}, {"radius": 1.5}, {"before": -2}),
+}
+"""Parameters that must be refused, by operator."""
+
+
+def _fits(operator, spec):
+    if operator.formats is not None and spec.pixel_format not in operator.formats:
+        return False
+    try:
+        operator.configure((spec,))
+    except PipelineError:
+        return False
+    return True
+
+
+def _suite(name):
+    """Return the suite for the operator called `name`; specs that it refuses are left out."""
+    factory = registry.operators.get(name)
+    variants = VARIANTS.get(name, ())
+    try:
+        operators = (factory(), *(factory(**parameters) for parameters in variants))
+    except TypeError:
+        operators = tuple(factory(**parameters) for parameters in variants)
+    specs = tuple(spec for spec in SPECS if all(_fits(operator, spec) for operator in operators))
+    suite = type(name, (OperatorSuite,), {})
+    suite.operators, suite.specs, suite.refused = operators, specs, REFUSED.get(name, ())
+    return suite()
+
+
+CHECKS = sorted(check for check in vars(OperatorSuite) if check.startswith("test_"))
+
+
+@pytest.fixture(scope="module", params=list(registry.operators))
+def suite(request):
+    return _suite(request.param)
+
+
+def test_the_registered_name_is_the_operators_own(suite):
+    assert suite.operators, "give VARIANTS for operators without defaults"
+    assert type(suite.operators[0]).__name__.lower() == suite.operators[0].name.replace("_", "")
+    assert registry.operators.get(suite.operators[0].name) is type(suite.operators[0])
+
+
+def test_some_frames_fit(suite):
+    assert suite.specs
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_the_suite_holds(suite, check):
+    getattr(suite, check)()

@@ -1,0 +1,44 @@
+"""Slow NumPy references of the operators over time: whole sequences, padded by the boundary, one frame at a time."""
+
+import numpy as np
+
+
+def padded(frames, before, after, boundary):
+    """Return (before + N + after, ...) frames with the boundary standing in beyond the ends."""
+    mode, _, value = boundary.partition(":")
+    width = [(before, after)] + [(0, 0)] * (frames.ndim - 1)
+    if len(frames) == 0:
+        return frames
+    if mode == "constant":
+        fill = np.array(float(value or 0)).astype(frames.dtype)
+        return np.pad(frames, width, constant_values=fill)
+    if mode == "reflect" and len(frames) > 1:
+        return np.pad(frames, width, mode="reflect")
+    return np.pad(frames, width, mode="edge")
+
+
+def windows(frames, before, after, boundary):
+    """Yield, for each frame, the (before + 1 + after, ...) frames around it."""
+    around = padded(frames, before, after, boundary)
+    for t in range(len(frames)):
+        yield around[t : t + before + 1 + after]
+
+
+def per_frame(function, frames, before, after, boundary, dtype=None):
+    """Return the (N, ...) results of `function` over each frame's window."""
+    results = [function(window) for window in windows(frames, before, after, boundary)]
+    out = np.array(results, dtype=dtype or frames.dtype)
+    return out.reshape(len(frames), *frames.shape[1:])
+
+
+def mean(window):
+    """Mean over the first axis: integers round half up, floats are added in float64 oldest first."""
+    n = len(window)
+    if window.dtype.kind in "iu":
+        total = window.astype(object).sum(axis=0)
+        return np.asarray((2 * total + n) // (2 * n)).astype(window.dtype)
+    with np.errstate(all="ignore"):
+        total = np.zeros(window.shape[1:], np.result_type(window.dtype, np.float64))
+        for frame in window:
+            total = total + frame
+        return (total / n).astype(window.dtype)
