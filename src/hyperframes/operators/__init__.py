@@ -12,16 +12,24 @@ from hyperframes.operators.base import (
     frames_out,
     parse_stage,
 )
+from hyperframes.operators.create import Parameter, as_text, create, parameters
+from hyperframes.operators.function import FunctionOperator, operator
 
 __all__ = [
     "Contract",
     "Dependency",
+    "FunctionOperator",
     "Operator",
     "Output",
+    "Parameter",
     "Result",
     "State",
     "View",
     "Worker",
+    "as_text",
+    "create",
     "frames_out",
+    "operator",
+    "parameters",
     "parse_stage",
 ]
