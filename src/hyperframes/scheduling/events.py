@@ -57,7 +57,9 @@ class Sealed:
     """Of its stream, live: higher first."""
     stream: str = ""
     after: tuple[int, ...] = ()
-    """Further hyperframes whose tasks of the same stage must be done first (explicit graphs)."""
+    """Further hyperframes whose tasks of the same stage must be done first (explicit graphs); sealed before this one."""
+    frames: int = 1
+    """Frames it owns; bounds how many parts a Split may make."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +110,7 @@ class WorkerLost:
 
 @dataclass(frozen=True, slots=True)
 class AlreadyDone:
-    """A hyperframe finished in an earlier run (resume)."""
+    """A hyperframe finished in an earlier run (resume); told before its Sealed or instead of it."""
 
     id: int
 
@@ -137,6 +139,8 @@ class Start:
 
     task: Task
     worker: int
+    attempt: int = 0
+    """How often it was started before: after failures that are retried and lost workers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,10 +198,12 @@ class WakeAt:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Nothing is left to do; `error` names the hyperframes that failed, if that ends the run."""
+    """Nothing is left to do."""
 
     error: str | None = None
+    """Why the run ends early: which hyperframe failed, or the reason of a Cancel; None at a normal end."""
     failed: tuple[int, ...] = ()
+    """Hyperframes that failed themselves, in order; those dropped with them were told by Drop."""
 
 
 Instruction = Start | Join | Split | Drop | Release | Emit | Pull | WakeAt | Stop

@@ -1,0 +1,191 @@
+"""Who goes first among ready tasks, and what a failure does: the rules a run is given by name."""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+
+from hyperframes.errors import PipelineError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hyperframes.scheduling.events import Task
+
+__all__ = ["POLICIES", "LazyHeap", "OnError", "Rank", "ReadyQueue", "Turns", "policy_key"]
+
+Item = TypeVar("Item")
+Key = tuple[Any, ...]
+Rank = tuple[int, int, Key]
+"""Lower goes first: minus priority, when its stream was served last, the policy's key."""
+Lane = tuple[int, str]
+
+POLICIES: dict[str, Callable[[Task, float, int], Key]] = {
+    "fifo": lambda task, cost, order: (order,),
+    "priority_by_index": lambda task, cost, order: task,
+    "priority_by_cost": lambda task, cost, order: (-cost, *task),
+}
+"""Key of a ready task from the task, its cost and its place in the order of becoming ready: the lowest goes first.
+
+``fifo`` keeps the order of becoming ready, ``priority_by_index`` starts the earliest hyperframe for latency,
+``priority_by_cost`` the largest for a short tail (longest processing time first; ties by number).
+"""
+
+
+def policy_key(name: str) -> Callable[[Task, float, int], Key]:
+    """Return the key function of a scheduling policy, or raise a PipelineError that lists them."""
+    if name not in POLICIES:
+        raise PipelineError(
+            f"unknown scheduling policy {name!r}: expected one of {', '.join(POLICIES)}",
+            expected=list(POLICIES),
+            got=name,
+            hint="Use --scheduling-policy fifo, priority_by_index or priority_by_cost.",
+        )
+    return POLICIES[name]
+
+
+@dataclass(frozen=True, slots=True)
+class OnError:
+    """What a failed task does to the run."""
+
+    then: Literal["fail", "continue"] = "fail"
+    """``fail`` ends the run, ``continue`` gives up the hyperframe and those that depend on it."""
+    retries: int = 0
+    """How often a task is run again before that, if its failure may pass."""
+
+    @classmethod
+    def parse(cls, text: str | OnError) -> OnError:
+        """Return the rule that `text` names: ``fail``, ``continue`` or ``retry:N`` (then fail).
+
+        Examples
+        --------
+        >>> OnError.parse("retry:2")
+        OnError(then='fail', retries=2)
+        """
+        if isinstance(text, OnError):
+            return text
+        if text in {"fail", "continue"}:
+            return cls("continue" if text == "continue" else "fail")
+        word, _, number = text.partition(":")
+        if word == "retry" and number.isascii() and number.isdigit():
+            return cls("fail", int(number))
+        raise PipelineError(
+            f"unknown rule for errors {text!r}: expected fail, continue or retry:N",
+            got=text,
+            hint="For example --on-error retry:2.",
+        )
+
+
+class LazyHeap(Generic[Item]):
+    """A heap whose items may die inside it; they are skipped, and swept out before they outnumber the living."""
+
+    __slots__ = ("_alive", "_entries", "_limit", "_order")
+
+    def __init__(self, alive: Callable[[Item], bool]) -> None:
+        self._alive = alive
+        self._entries: list[tuple[Key, int, Item]] = []
+        self._order = 0
+        self._limit = 64
+
+    def __len__(self) -> int:
+        """Entries held, dead ones included."""
+        return len(self._entries)
+
+    def push(self, key: Key, item: Item) -> None:
+        """Add an item; of equal keys the first pushed goes first."""
+        if len(self._entries) >= self._limit:
+            self._entries = [entry for entry in self._entries if self._alive(entry[2])]
+            heapq.heapify(self._entries)
+            self._limit = 2 * len(self._entries) + 64
+        self._order += 1
+        heapq.heappush(self._entries, (key, self._order, item))
+
+    def peek(self) -> tuple[Key, Item] | None:
+        """Return the first living item with its key; None when there is none."""
+        entries = self._entries
+        while entries:
+            key, _, item = entries[0]
+            if self._alive(item):
+                return key, item
+            heapq.heappop(entries)
+        return None
+
+    def pop(self) -> Item:
+        """Take out the item that `peek` showed."""
+        return heapq.heappop(self._entries)[2]
+
+
+class Turns:
+    """When each stream was served last, so that streams of equal priority take turns."""
+
+    __slots__ = ("_clock", "_served", "fair")
+
+    def __init__(self, *, fair: bool) -> None:
+        self.fair = fair
+        self._served: dict[Lane, int] = {}
+        self._clock = 0
+
+    def lane(self, priority: int, stream: str) -> Lane:
+        """Return which queue a task waits in: one a priority, and one a stream where streams take turns."""
+        return priority, stream if self.fair else ""
+
+    def last(self, lane: Lane) -> int:
+        """Return when `lane` was served last; 0 for never."""
+        return self._served.get(lane, 0)
+
+    def serve(self, lane: Lane) -> None:
+        """Note that `lane` is served now."""
+        if self.fair:
+            self._clock += 1
+            self._served[lane] = self._clock
+
+    def forget(self, stream: str) -> None:
+        """Let a stream go that has ended."""
+        for lane in [lane for lane in self._served if lane[1] == stream]:
+            del self._served[lane]
+
+
+class ReadyQueue(Generic[Item]):
+    """Ready tasks: higher priority first, streams of one priority in turns, inside a stream by the policy's key."""
+
+    __slots__ = ("_alive", "_lanes", "_order", "_turns")
+
+    def __init__(self, alive: Callable[[Item], bool], turns: Turns) -> None:
+        self._alive, self._turns = alive, turns
+        self._lanes: dict[Lane, LazyHeap[Item]] = {}
+        self._order: list[tuple[int, int, Lane]] = []  # (-priority, served, lane), each lane of _lanes once
+
+    def __len__(self) -> int:
+        """Entries held, dead ones included."""
+        return sum(map(len, self._lanes.values()))
+
+    def push(self, priority: int, stream: str, key: Key, item: Item) -> None:
+        """Add an item."""
+        lane = self._turns.lane(priority, stream)
+        heap = self._lanes.get(lane)
+        if heap is None:
+            heap = self._lanes[lane] = LazyHeap(self._alive)
+            heapq.heappush(self._order, (-priority, self._turns.last(lane), lane))
+        heap.push(key, item)
+
+    def peek(self) -> Rank | None:
+        """Return the rank of the first living item; None when there is none."""
+        order = self._order
+        while order:
+            minus_priority, served, lane = order[0]
+            first = self._lanes[lane].peek()
+            if first is None:
+                heapq.heappop(order)
+                del self._lanes[lane]
+            elif served != self._turns.last(lane):  # served through another queue since
+                heapq.heapreplace(order, (minus_priority, self._turns.last(lane), lane))
+            else:
+                return minus_priority, served, first[0]
+        return None
+
+    def pop(self) -> Item:
+        """Take out the item whose rank `peek` returned."""
+        lane = self._order[0][2]
+        self._turns.serve(lane)
+        return self._lanes[lane].pop()
