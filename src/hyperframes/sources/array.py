@@ -145,7 +145,7 @@ class ArraySource(Source):
                 digest.update(uuid.uuid4().bytes)
             else:
                 for array in (*self._planes, self._pts):
-                    digest.update(memoryview(array.reshape(-1).view(np.uint8)))
+                    digest.update(array.data)
             self._identity = f"{self.name} {digest.hexdigest()}"
         return self._identity
 

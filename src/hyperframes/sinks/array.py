@@ -1,0 +1,298 @@
+"""Frames as arrays on disk: one ``.npy`` file, or a ``.zarr`` array in chunks of whole hyperframes."""
+
+from __future__ import annotations
+
+import os
+import struct
+from array import array as typed_array
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hyperframes.errors import MissingExtraError, SinkError
+from hyperframes.sinks.base import Sink, Target
+from hyperframes.sinks.checks import frames_only, opened, taken_clip
+from hyperframes.sinks.failed import zeroed
+from hyperframes.sinks.staging import StagedFile, StagedFolder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from hyperframes.frames import Array, Clip, FrameSpec, Records
+
+__all__ = ["NpySink", "ZarrSink"]
+
+_HEADER_BYTES = 256
+"""Of every file written here: fits any count of up to 20 digits and is a multiple of 64, as the format wants."""
+
+_GROWTH_FRAMES = 1 << 16
+"""By how many frames a zarr array of unknown length grows: each growth rewrites its metadata."""
+
+
+def npy_header(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bytes:
+    """Return a version 1.0 header of fixed length, so that the number of frames can be written when it is known.
+
+    Raises
+    ------
+    ValueError
+        If the shape has more axes than fit.
+    """
+    text = f"{{'descr': {np.lib.format.dtype_to_descr(dtype)!r}, 'fortran_order': False, 'shape': {shape!r}, }}"
+    room = _HEADER_BYTES - 10 - 1
+    if len(text) > room:
+        raise ValueError(f"the header of shape {shape} takes {len(text)} bytes: expected at most {room}")
+    magic = b"\x93NUMPY\x01\x00" + struct.pack("<H", _HEADER_BYTES - 10)
+    return magic + text.ljust(room).encode("latin1") + b"\n"
+
+
+class NpySink(Sink):
+    """One ``.npy`` file of shape (N, ...): plain sequential writes, the count patched at the end.
+
+    Parameters
+    ----------
+    path : path
+        Final name; written beside it as ``NAME.part``.
+
+    Notes
+    -----
+    Takes frames and windows of one plane. Failed frames are zeros.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.name = os.fspath(path)
+        self._staged: StagedFile | None = None
+        self._spec: FrameSpec | None = None
+        self._num_frames = 0
+
+    def open(self, target: Target) -> None:
+        """Write a header for 0 frames.
+
+        Raises
+        ------
+        SinkError
+            For records, for frames of several planes, or if the file cannot be made.
+        """
+        self._spec, self._num_frames = frames_only(target, self.name, "one array"), 0
+        if len(self._spec.shapes) != 1:
+            raise SinkError(
+                f"{self.name} holds one array: {self._spec.pixel_format or 'these'} frames have "
+                f"{len(self._spec.shapes)} planes",
+                sink=self.name,
+                hint="Ask for one array a frame with --pixel-format rgb24 (pixel_format='rgb24'), or write .zarr.",
+            )
+        self._staged = StagedFile(Path(self.name))
+        self._staged.write(self._header())
+
+    def _header(self) -> bytes:
+        spec = opened(self._spec, self.name)
+        return npy_header((self._num_frames, *spec.shapes[0]), spec.dtype)
+
+    def write(self, result: Clip | Records) -> None:
+        """Append the frames."""
+        (plane,) = zeroed(taken_clip(result, self.name))
+        opened(self._staged, self.name).write(_bytes(plane))
+        self._num_frames += len(plane)
+
+    def close(self) -> str:
+        """Write the count and give the file its name."""
+        staged = opened(self._staged, self.name)
+        with staged.guarded():
+            staged.file.seek(0)
+            staged.file.write(self._header())
+        self._staged = None
+        return staged.commit()
+
+    def abort(self, *, keep_parts: bool = False) -> None:
+        """Remove the file."""
+        if self._staged is not None:
+            self._staged.discard()
+            self._staged = None
+
+
+class ZarrSink(Sink):
+    """A zarr (version 3) array (N, ...) whose chunks are whole hyperframes; a group of arrays for several planes.
+
+    Times and the facts of `FrameSpec` are kept in the attribute ``hyperframes``, times of groups in an array ``pts``,
+    so that the source of the same name gives the same frames.
+
+    Parameters
+    ----------
+    path : path
+        Final name; written beside it as ``NAME.part``. An existing zarr folder is replaced when the new one is whole.
+    compression : str
+        ``none``, ``lz4`` or ``zstd``.
+
+    Notes
+    -----
+    One hyperframe fills one chunk, so no chunk is written twice, but for the last. Chunks of zeros are written too:
+    looking for them costs more than writing them. Failed frames are zeros.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, compression: str = "none") -> None:
+        self.name = os.fspath(path)
+        if compression not in {"none", "lz4", "zstd"}:
+            raise SinkError(
+                f"zarr compression {compression!r} is not known: expected none, lz4 or zstd", sink=self.name
+            )
+        self._compression = compression
+        self._staged: StagedFolder | None = None
+        self._spec: FrameSpec | None = None
+        self._root: Any = None
+        self._arrays: list[Any] = []
+        self._pending: list[list[Array]] = []
+        self._pts = typed_array("q")
+        self._size = 1
+        self._num_frames = self._num_written = 0
+
+    def open(self, target: Target) -> None:
+        """Make the arrays in a temporary folder.
+
+        Raises
+        ------
+        SinkError
+            For records, or if the folder cannot be made or holds something else.
+        MissingExtraError
+            If zarr is not installed.
+        """
+        try:
+            import zarr
+        except ImportError as error:
+            raise MissingExtraError("writing .zarr", "zarr") from error
+        spec = self._spec = frames_only(target, self.name, "a zarr array")
+        path = Path(self.name)
+        ours = any((path / name).exists() for name in ("zarr.json", ".zarray", ".zgroup"))
+        self._staged = StagedFolder(path, replaceable=ours)
+        self._size, self._num_frames, self._num_written, self._pts = max(1, target.size), 0, 0, typed_array("q")
+        expected = target.num_frames or 0
+        with self._staged.guarded():
+            store = zarr.storage.LocalStore(self._staged.partial)
+            if len(spec.shapes) == 1:
+                self._root = self._array(zarr, store, None, spec.shapes[0], expected)
+                self._arrays = [self._root]
+            else:
+                self._root = zarr.create_group(store, zarr_format=3)
+                self._arrays = [
+                    self._array(zarr, store, name, shape, expected)
+                    for name, shape in zip(plane_names(spec), spec.shapes, strict=True)
+                ]
+            self._root.attrs["hyperframes"] = _facts(spec)
+        self._pending = [[] for _ in self._arrays]
+
+    def _array(self, zarr: Any, store: Any, name: str | None, shape: tuple[int, ...], expected: int) -> Any:
+        spec = opened(self._spec, self.name)
+        blosc = zarr.codecs.BloscCodec(cname=self._compression, clevel=1) if self._compression != "none" else None
+        return zarr.create_array(
+            store,
+            name=name,
+            shape=(expected, *shape),
+            chunks=(self._size, *(max(1, side) for side in shape)),
+            dtype=spec.dtype,
+            compressors=None if blosc is None else [blosc],
+            fill_value=0,
+            zarr_format=3,
+            config={"write_empty_chunks": True},
+        )
+
+    def write(self, result: Clip | Records) -> None:
+        """Write the chunks that are full; keep the rest for the next hyperframe."""
+        clip = taken_clip(result, self.name)
+        self._pts.frombytes(np.ascontiguousarray(clip.pts, np.int64).tobytes())
+        self._num_frames += len(clip)
+        aligned = self._num_written % self._size == 0 and not self._pending[0] and len(clip) % self._size == 0
+        for pending, plane in zip(self._pending, zeroed(clip), strict=True):
+            pending.append(plane if aligned else plane.copy())
+        self._write_pending(self._num_frames - self._num_frames % self._size)
+
+    def _write_pending(self, stop: int) -> None:
+        """Write the frames up to `stop`, of which only the last chunk may be short."""
+        count = stop - self._num_written
+        if count <= 0:
+            return
+        staged = opened(self._staged, self.name)
+        with staged.guarded():
+            for array, pending in zip(self._arrays, self._pending, strict=True):
+                frames = pending[0] if len(pending) == 1 else np.concatenate(pending)
+                if stop > array.shape[0]:
+                    array.resize((max(stop, array.shape[0] + _GROWTH_FRAMES), *array.shape[1:]))
+                array[self._num_written : stop] = frames[:count]
+                pending[:] = [frames[count:].copy()] if len(frames) > count else []
+        self._num_written = stop
+
+    def close(self) -> str:
+        """Write the last chunk and the times, set the length, and give the folder its name."""
+        staged = opened(self._staged, self.name)
+        self._write_pending(self._num_frames)
+        with staged.guarded():
+            for array in self._arrays:
+                if array.shape[0] != self._num_frames:
+                    array.resize((self._num_frames, *array.shape[1:]))
+            self._write_times(np.array(self._pts, np.int64))
+        self._staged = None
+        return staged.commit()
+
+    def _write_times(self, pts: Array) -> None:
+        spec = opened(self._spec, self.name)
+        if len(self._arrays) == 1:
+            self._root.attrs["hyperframes"] = _facts(spec) | {"pts_runs": pts_runs(pts)}
+        else:
+            self._root.create_array("pts", data=pts, chunks=(max(1, len(pts)),), compressors=None)
+
+    def abort(self, *, keep_parts: bool = False) -> None:
+        """Remove the temporary folder."""
+        if self._staged is not None:
+            self._staged.discard()
+            self._staged = None
+
+
+def plane_names(spec: FrameSpec) -> list[str]:
+    """Return names for the planes of several-plane formats: y u v a, g b r a, or plane0, plane1, ..."""
+    letters = "yuva" if spec.pixel_format.startswith("yuv") else "gbra" if spec.pixel_format.startswith("gbr") else ""
+    count = len(spec.shapes)
+    return list(letters[:count]) if letters else [f"plane{i}" for i in range(count)]
+
+
+def pts_runs(pts: Iterable[int] | Array) -> list[list[int]]:
+    """Return `pts` as runs of (first, step, count): one for a constant rate, exact for any.
+
+    Examples
+    --------
+    >>> pts_runs([0, 2, 4, 9])
+    [[0, 2, 3], [9, 0, 1]]
+    """
+    runs: list[list[int]] = []
+    for value in map(int, pts):
+        if runs and runs[-1][2] == 1:
+            runs[-1][1:] = [value - runs[-1][0], 2]
+        elif runs and value == runs[-1][0] + runs[-1][1] * runs[-1][2]:
+            runs[-1][2] += 1
+        else:
+            runs.append([value, 0, 1])
+    return runs
+
+
+def _facts(spec: FrameSpec) -> dict[str, Any]:
+    """Return what `spec` says beyond shape and dtype, as JSON values."""
+    return {
+        "pixel_format": spec.pixel_format,
+        "time_base": str(spec.time_base),
+        "rate": None if spec.rate is None else str(spec.rate),
+        "colour": {
+            "matrix": spec.colour.matrix,
+            "range": spec.colour.range,
+            "primaries": spec.colour.primaries,
+            "transfer": spec.colour.transfer,
+        },
+        "sample_aspect_ratio": str(spec.sample_aspect_ratio),
+        "rotation": spec.rotation,
+        "mirrored": spec.mirrored,
+        "field_order": spec.field_order,
+        "layout": spec.layout,
+        "names": list(spec.names),
+        **({"planes": plane_names(spec)} if len(spec.shapes) > 1 else {}),
+    }
+
+
+def _bytes(plane: Array) -> memoryview:
+    """Return the samples as bytes without copying where they lie in one piece."""
+    return np.ascontiguousarray(plane).reshape(-1).view(np.uint8).data

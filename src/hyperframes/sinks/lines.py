@@ -1,0 +1,83 @@
+"""Records and rows as JSON, one object a line."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hyperframes.sinks.base import Sink, Target
+from hyperframes.sinks.checks import opened
+from hyperframes.sinks.rows import RowLayout
+from hyperframes.sinks.staging import StagedFile
+
+if TYPE_CHECKING:
+    from hyperframes.frames import Array, Clip, Records
+
+__all__ = ["LinesSink"]
+
+
+class LinesSink(Sink):
+    """A ``.jsonl`` file: ``frame``, ``seconds``, ``stop`` for spans, then the fields; vectors as arrays.
+
+    Parameters
+    ----------
+    path : path
+        Final name; written beside it as ``NAME.part``.
+
+    Notes
+    -----
+    JSON has no NaN and no infinity: they become null. Failed frames are left out.
+    """
+
+    takes_records = True
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.name = os.fspath(path)
+        self._staged: StagedFile | None = None
+        self._layout: RowLayout | None = None
+
+    def open(self, target: Target) -> None:
+        """Make the file.
+
+        Raises
+        ------
+        SinkError
+            For pictures, or if the file cannot be made.
+        """
+        self._layout = RowLayout.of(target, self.name)
+        self._staged = StagedFile(Path(self.name))
+
+    def write(self, result: Clip | Records) -> None:
+        """Append one line a row."""
+        rows = opened(self._layout, self.name).rows(result)
+        values = zip(*(_plain(column) for column in rows.values()), strict=True)
+        lines = [json.dumps(dict(zip(rows, row, strict=True)), ensure_ascii=False) + "\n" for row in values]
+        opened(self._staged, self.name).write("".join(lines).encode())
+
+    def close(self) -> str:
+        """Give the file its name."""
+        staged = opened(self._staged, self.name)
+        self._staged = None
+        return staged.commit()
+
+    def abort(self, *, keep_parts: bool = False) -> None:
+        """Remove the file."""
+        if self._staged is not None:
+            self._staged.discard()
+            self._staged = None
+
+
+def _plain(column: Array) -> list[Any]:
+    """Return `column` as JSON values."""
+    values = column.tolist()
+    return _without_nan(values) if column.dtype.kind == "f" else values
+
+
+def _without_nan(values: list[Any]) -> list[Any]:
+    return [
+        _without_nan(value) if isinstance(value, list) else (value if math.isfinite(value) else None)
+        for value in values
+    ]

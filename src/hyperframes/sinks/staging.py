@@ -1,0 +1,171 @@
+"""Output that is written beside its final name and renamed when whole; errors of the disk in plain words."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from contextlib import contextmanager, suppress
+from typing import IO, TYPE_CHECKING
+
+from hyperframes.errors import SinkError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+__all__ = ["StagedFile", "StagedFolder", "disk_errors"]
+
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+@contextmanager
+def disk_errors(path: Path | str) -> Iterator[None]:
+    """Turn what the system says about `path` into a SinkError; errors that are one already pass."""
+    try:
+        yield
+    except SinkError:
+        raise
+    except OSError as error:
+        raise _said(path, error) from error
+
+
+def _said(path: Path | str, error: OSError) -> SinkError:
+    """Return the sentence for `error`; libraries may have kept only its text."""
+    text = error.strerror or str(error) or type(error).__name__
+    if error.errno in _FULL or os.strerror(errno.ENOSPC) in text:
+        reason = "disk full" if error.errno != errno.EFBIG else "the file grows larger than is allowed"
+        return SinkError(
+            f"cannot write {path}: {reason}",
+            sink=str(path),
+            hint="Free some space or write elsewhere; nothing incomplete was left behind.",
+        )
+    return SinkError(
+        f"cannot write {path}: {text}",
+        sink=str(path),
+        hint="Check that its folder exists and may be written to.",
+    )
+
+
+class StagedFile:
+    """A file written under ``NAME.part`` and renamed to NAME by `commit`.
+
+    A left-over of a killed run is overwritten; `discard` leaves nothing. Every error is a SinkError, after which
+    nothing is left.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.partial = path.with_name(path.name + ".part")
+        with disk_errors(path):
+            if path.is_dir():
+                raise SinkError(
+                    f"cannot write {path}: a folder stands there", sink=str(path), hint="Give the file another name."
+                )
+            self._file: IO[bytes] | None = self.partial.open("wb")
+
+    @property
+    def file(self) -> IO[bytes]:
+        """The open file."""
+        if self._file is None:
+            raise SinkError(f"cannot write {self.path}: it is closed", sink=str(self.path))
+        return self._file
+
+    def write(self, data: bytes | memoryview) -> None:
+        """Append all of `data`; on a full disk remove the file and say so."""
+        with self.guarded():
+            self.file.write(data)
+
+    @contextmanager
+    def guarded(self) -> Iterator[None]:
+        """Run what writes to `file` itself: on an error of the disk remove the file and say so."""
+        try:
+            with disk_errors(self.path):
+                yield
+        except BaseException:
+            self.discard()
+            raise
+
+    def commit(self) -> str:
+        """Flush to the disk and give the file its final name, which is returned."""
+        with self.guarded():
+            file = self.file
+            file.flush()
+            os.fsync(file.fileno())
+            file.close()
+            self._file = None
+            self.partial.replace(self.path)
+        return str(self.path)
+
+    def discard(self) -> None:
+        """Remove the file; safe to call twice."""
+        if self._file is not None:
+            with suppress(OSError):  # what is still buffered may not fit either
+                self._file.close()
+            self._file = None
+        self.partial.unlink(missing_ok=True)
+
+
+class StagedFolder:
+    """A folder filled under ``NAME.part`` and renamed to NAME by `commit`.
+
+    Parameters
+    ----------
+    path : Path
+        Final name. A folder that stands there must be empty, or satisfy `replaceable`.
+    replaceable : bool
+        Whether a folder that stands there may be replaced: it is one of this sink's own.
+    """
+
+    def __init__(self, path: Path, *, replaceable: bool = False) -> None:
+        self.path, self._replaceable = path, replaceable
+        self.partial = path.with_name(path.name + ".part")
+        with disk_errors(path):
+            if path.exists() and not path.is_dir():
+                raise SinkError(
+                    f"cannot write {path}: a file stands there", sink=str(path), hint="Give the folder another name."
+                )
+            if path.is_dir() and not replaceable and any(path.iterdir()):
+                raise SinkError(
+                    f"cannot write {path}: the folder is not empty",
+                    sink=str(path),
+                    hint="Write to a new folder, or remove what is in it.",
+                )
+            if self.partial.exists():
+                shutil.rmtree(self.partial)
+            self.partial.mkdir()
+
+    @contextmanager
+    def guarded(self) -> Iterator[None]:
+        """Run what writes into `partial`: on an error of the disk remove it and say so."""
+        try:
+            with disk_errors(self.path):
+                yield
+        except BaseException:
+            self.discard()
+            raise
+
+    def commit(self) -> str:
+        """Give the folder its final name, which is returned; what stood there before is removed."""
+        with self.guarded():
+            old = self.path.with_name(self.path.name + ".old")
+            if self._replaceable and self.path.is_dir():
+                shutil.rmtree(old, ignore_errors=True)
+                self.path.rename(old)
+            self.partial.rename(self.path)
+            _sync_folder(self.path.parent)
+        if self._replaceable:
+            shutil.rmtree(old, ignore_errors=True)
+        return str(self.path)
+
+    def discard(self) -> None:
+        """Remove the folder; safe to call twice."""
+        shutil.rmtree(self.partial, ignore_errors=True)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

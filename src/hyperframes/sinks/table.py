@@ -1,0 +1,208 @@
+"""Records and rows as tables: Parquet and CSV."""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hyperframes.errors import MissingExtraError, SinkError
+from hyperframes.sinks.base import Sink, Target
+from hyperframes.sinks.checks import opened
+from hyperframes.sinks.rows import RowLayout
+from hyperframes.sinks.staging import StagedFile
+
+if TYPE_CHECKING:
+    from hyperframes.frames import Array, Clip, Field, Records
+
+__all__ = ["CsvSink", "ParquetSink"]
+
+_GROUP_ROWS = 1 << 16
+_GROUP_BYTES = 16 << 20
+
+
+class ParquetSink(Sink):
+    """A Parquet file: ``frame``, ``seconds``, ``stop`` for spans, then the fields; vectors as fixed-size lists.
+
+    Parameters
+    ----------
+    path : path
+        Final name; written beside it as ``NAME.part``.
+
+    Notes
+    -----
+    Row groups hold at most 65,536 rows or 16 MiB, so memory is bounded. Row groups do not depend on the size of
+    hyperframes. Failed frames are left out: ``frame`` tells which.
+    """
+
+    takes_records = True
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.name = os.fspath(path)
+        self._staged: StagedFile | None = None
+        self._layout: RowLayout | None = None
+        self._writer: Any = None
+        self._schema: Any = None
+        self._group: dict[str, Array] = {}
+        self._filled = self._capacity = 0
+
+    def open(self, target: Target) -> None:
+        """Start the file.
+
+        Raises
+        ------
+        SinkError
+            For pictures, for fields of dtypes that Parquet has not, or if the file cannot be made.
+        MissingExtraError
+            If pyarrow is not installed.
+        """
+        try:
+            import pyarrow as pa
+            import pyarrow.parquet as pq
+        except ImportError as error:
+            raise MissingExtraError("writing .parquet", "tables") from error
+        layout = self._layout = RowLayout.of(target, self.name)
+        facts = {"time_base": str(target.spec.time_base), "rate": str(target.spec.rate or ""), "kind": target.kind}
+        columns = [pa.field(field.name, _arrow_type(pa, field, self.name)) for field in layout.columns]
+        self._schema = pa.schema(columns, {f"hyperframes.{key}": value for key, value in facts.items()})
+        row_bytes = sum(field.dtype.itemsize * math.prod(field.shape) for field in layout.columns)
+        self._capacity, self._filled = max(1, min(_GROUP_ROWS, _GROUP_BYTES // row_bytes)), 0
+        self._group = {field.name: np.empty((self._capacity, *field.shape), field.dtype) for field in layout.columns}
+        self._staged = StagedFile(Path(self.name))
+        with self._staged.guarded():
+            self._writer = pq.ParquetWriter(self._staged.file, self._schema)
+
+    def write(self, result: Clip | Records) -> None:
+        """Add the rows; write a row group when one is full."""
+        rows = opened(self._layout, self.name).rows(result)
+        total, done = len(rows["frame"]), 0
+        while done < total:
+            taken = min(self._capacity - self._filled, total - done)
+            for name, column in rows.items():
+                self._group[name][self._filled : self._filled + taken] = column[done : done + taken]
+            self._filled, done = self._filled + taken, done + taken
+            if self._filled == self._capacity:
+                self._flush()
+
+    def _flush(self) -> None:
+        import pyarrow as pa
+
+        columns = [_arrow_column(pa, self._group[field.name][: self._filled], field.type) for field in self._schema]
+        with opened(self._staged, self.name).guarded():
+            self._writer.write_table(pa.Table.from_arrays(columns, schema=self._schema), row_group_size=self._capacity)
+        self._filled = 0
+
+    def close(self) -> str:
+        """Write the last row group and give the file its name."""
+        staged = opened(self._staged, self.name)
+        if self._filled:
+            self._flush()
+        with staged.guarded():
+            self._writer.close()
+        self._staged, self._group = None, {}
+        return staged.commit()
+
+    def abort(self, *, keep_parts: bool = False) -> None:
+        """Remove the file."""
+        if self._staged is not None:
+            self._staged.discard()
+            self._staged, self._group = None, {}
+
+
+class CsvSink(Sink):
+    """A CSV file with a header line: ``frame``, ``seconds``, ``stop`` for spans, then the fields.
+
+    Parameters
+    ----------
+    path : path
+        Final name; written beside it as ``NAME.part``.
+
+    Notes
+    -----
+    Numbers are the shortest text that reads back to the same value; vectors take one column a component,
+    ``name_0``, ``name_1``, ... Failed frames are left out.
+    """
+
+    takes_records = True
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.name = os.fspath(path)
+        self._staged: StagedFile | None = None
+        self._layout: RowLayout | None = None
+
+    def open(self, target: Target) -> None:
+        """Write the header line.
+
+        Raises
+        ------
+        SinkError
+            For pictures, or if the file cannot be made.
+        """
+        self._layout = RowLayout.of(target, self.name)
+        names = [name for field in self._layout.columns for name in _component_names(field)]
+        self._staged = StagedFile(Path(self.name))
+        self._staged.write((",".join(map(_quoted, names)) + "\r\n").encode())
+
+    def write(self, result: Clip | Records) -> None:
+        """Append one line a row."""
+        columns: list[list[str]] = []
+        for column in opened(self._layout, self.name).rows(result).values():
+            flat = column.reshape(len(column), -1)
+            columns.extend(_texts(flat[:, i]) for i in range(flat.shape[1]))
+        lines = "".join(",".join(row) + "\r\n" for row in zip(*columns, strict=True))
+        opened(self._staged, self.name).write(lines.encode())
+
+    def close(self) -> str:
+        """Give the file its name."""
+        staged = opened(self._staged, self.name)
+        self._staged = None
+        return staged.commit()
+
+    def abort(self, *, keep_parts: bool = False) -> None:
+        """Remove the file."""
+        if self._staged is not None:
+            self._staged.discard()
+            self._staged = None
+
+
+def _arrow_type(pa: Any, field: Field, sink: str) -> Any:
+    """Return the Arrow type of a field: fixed-size lists for vectors, flattened where they have several axes."""
+    try:
+        value = pa.string() if field.dtype.kind in "OUT" else pa.from_numpy_dtype(field.dtype)
+    except pa.ArrowNotImplementedError as error:
+        raise SinkError(
+            f"{sink} cannot hold field {field.name!r} of dtype {field.dtype}", sink=sink, hint="Convert it to numbers."
+        ) from error
+    return pa.list_(value, math.prod(field.shape)) if field.shape else value
+
+
+def _arrow_column(pa: Any, column: Array, kind: Any) -> Any:
+    if not pa.types.is_fixed_size_list(kind):
+        return pa.array(column, kind)
+    flat = pa.array(column.reshape(-1), kind.value_type)
+    return pa.FixedSizeListArray.from_arrays(flat, kind.list_size)
+
+
+def _component_names(field: Field) -> list[str]:
+    if not field.shape:
+        return [field.name]
+    return [f"{field.name}_{i}" for i in range(math.prod(field.shape))]
+
+
+def _texts(column: Array) -> list[str]:
+    if column.dtype.kind in "iu":
+        return list(map(str, column.tolist()))
+    if column.dtype == np.float64:
+        return list(map(repr, column.tolist()))
+    if column.dtype.kind == "b":
+        return ["1" if value else "0" for value in column.tolist()]
+    if column.dtype.kind == "f":  # the shortest text for narrow floats
+        return list(column.astype("U32").tolist())
+    return [_quoted(str(value)) for value in column.tolist()]
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"' if any(sign in text for sign in ',"\r\n') else text
