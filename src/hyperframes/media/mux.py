@@ -1,0 +1,358 @@
+"""Joining encoded parts, exact times, and what is copied from the source, into one container without encoding."""
+
+from __future__ import annotations
+
+import heapq
+import io
+import math
+from contextlib import ExitStack
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import av
+import av.error
+
+from hyperframes.frames import FrameSpec, rescale
+from hyperframes.media.encode import Container, nominal_rate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from av.container import InputContainer, OutputContainer
+    from av.packet import Packet
+    from av.stream import Stream
+
+    from hyperframes.media.passthrough import Passthrough
+
+__all__ = ["EncodedPart", "Times", "join", "place"]
+
+_TICKS = 1 << 31
+"""MP4 and MOV count ticks a second, and ticks from one frame to the next, in numbers below it."""
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedPart:
+    """A file with packets whose times are ``step`` milliseconds times the frame's number in the part."""
+
+    path: Path
+    num_frames: int
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """When each frame is shown, in whole ticks of `time_base`, as the container will say."""
+
+    time_base: Fraction
+    pts: list[int]
+    durations: list[int]
+    moved: int
+    """Frames whose time is not exactly the one asked for."""
+    farthest: Fraction
+    """By how many seconds at most."""
+    offset: Fraction
+    """Seconds added to all streams because the container cannot start before zero."""
+
+
+def place(
+    pts: Sequence[int],
+    last_duration: int,
+    spec: FrameSpec,
+    container: Container,
+    start: Fraction = Fraction(0),
+) -> Times:
+    """Return the times of frames in `container`: exact where its ticks allow, else the nearest free tick.
+
+    Parameters
+    ----------
+    pts : sequence of int
+        Rising times in ticks of ``spec.time_base``.
+    last_duration : int
+        Ticks the last frame stays; 0 when unknown, then the nominal rate or the gap before it says.
+    spec : FrameSpec
+        Of the frames: time base and nominal rate.
+    container : Container
+        What is written.
+    start : Fraction
+        Seconds on the source's time line that become 0.
+    """
+    time_base = _time_base(pts, spec, container)
+    exact = [ticks * spec.time_base - start for ticks in pts]
+    offset = max(Fraction(0), -exact[0])
+    placed: list[int] = []
+    moved, farthest = 0, Fraction(0)
+    for seconds in exact:
+        tick = rescale(1, seconds + offset, time_base)
+        if placed and tick <= placed[-1]:
+            tick = placed[-1] + 1
+        error = abs(tick * time_base - seconds - offset)
+        moved += error > 0
+        farthest = max(farthest, error)
+        placed.append(tick)
+    durations = [after - before for before, after in pairwise(placed)]
+    durations.append(_last(last_duration, durations, spec, time_base))
+    return Times(time_base, placed, durations, moved, farthest, offset)
+
+
+def _time_base(pts: Sequence[int], spec: FrameSpec, container: Container) -> Fraction:
+    if isinstance(container.tick, Fraction):
+        return container.tick
+    if container.tick == "rate":
+        return 1 / nominal_rate(spec)
+    scale = spec.time_base.denominator
+    widest = max((b - a for a, b in pairwise(pts)), default=0) * spec.time_base.numerator
+    return Fraction(1, scale if scale < _TICKS and widest < _TICKS else 90_000)
+
+
+def _last(given: int, durations: list[int], spec: FrameSpec, time_base: Fraction) -> int:
+    if given > 0:
+        return max(1, rescale(given, spec.time_base, time_base))
+    if spec.rate:
+        return max(1, rescale(1, 1 / spec.rate, time_base))
+    return durations[-1] if durations else max(1, rescale(1, Fraction(1, 25), time_base))
+
+
+def join(
+    file: IO[bytes],
+    container: Container,
+    parts: Sequence[EncodedPart],
+    delay: int,
+    times: Times,
+    spec: FrameSpec,
+    passthrough: Passthrough | None = None,
+) -> list[str]:
+    """Write all packets of `parts` and what `passthrough` names into `file`; return warnings.
+
+    Parameters
+    ----------
+    file : binary file
+        Open for writing at its start; stays the caller's to close.
+    container : Container
+        What to write.
+    parts : sequence of EncodedPart
+        In order; together they hold one packet for each of `times`.
+    delay : int
+        By how many frames coding runs ahead of showing, in the worst part: frame ``i - delay`` has been shown when
+        the i-th packet is decoded, so that is its decoding time.
+    times : Times
+        Of all frames.
+    spec : FrameSpec
+        What the picture's samples mean, for the container's own fields.
+    passthrough : Passthrough, optional
+        Other streams and metadata of the source.
+    """
+    with ExitStack() as stack:
+        output = stack.enter_context(
+            av.open(file, "w", format=container.format, options=_options(container, times), buffer_size=1 << 20)
+        )
+        first = stack.enter_context(av.open(str(parts[0].path)))
+        video = output.add_stream_from_template(first.streams.video[0], opaque=True)
+        warnings = _describe(video, spec, times, container)
+        source = _Extras(stack, passthrough, output, container, times.offset) if passthrough is not None else None
+        if source is not None:
+            warnings += source.warnings
+        output.start_encoding()
+        packets = _video_packets(parts, delay, times, video)
+        others = source.packets() if source is not None else iter(())
+        for _, _, packet in heapq.merge(packets, others, key=lambda item: item[:2]):
+            if packet.stream is video:
+                output.mux_one(packet)
+            elif source is not None:
+                source.mux(packet)
+        if source is not None:
+            warnings += source.damage()
+    return warnings
+
+
+def _options(container: Container, times: Times) -> dict[str, str]:
+    options = {"fflags": "+bitexact", "avoid_negative_ts": "disabled"}
+    if container.tick == "any":
+        scale = times.time_base.denominator
+        # The movie's own scale limits how exactly a late start is kept.
+        options |= {"video_track_timescale": str(scale), "movie_timescale": str(scale)}
+    return options
+
+
+def _describe(video: Any, spec: FrameSpec, times: Times, container: Container) -> list[str]:
+    """Write what the picture means into the container's fields; return what it cannot say."""
+    context = video.codec_context
+    video.time_base = times.time_base
+    context.sample_aspect_ratio = spec.sample_aspect_ratio
+    context.field_order = {"progressive": 1, "tff": 2, "bff": 3}[spec.field_order]
+    context.framerate = _average_rate(spec, times)
+    if container.format in {"mp4", "mov"} and context.name == "hevc":
+        context.codec_tag = "hvc1"  # Apple's players want parameter sets in the header
+    if not spec.rotation and not spec.mirrored:
+        return []
+    if container.format == "avi":
+        return ["AVI cannot say that players turn or mirror the picture: it shows as it is stored"]
+    # A mirror before a turn is the mirror after the opposite turn; FFmpeg counts turns against the clock.
+    video.set_display_rotation(spec.rotation if spec.mirrored else -spec.rotation, hflip=spec.mirrored)
+    return []
+
+
+def _average_rate(spec: FrameSpec, times: Times) -> Fraction:
+    if spec.rate and not times.moved:
+        even = all(abs(step * times.time_base - 1 / spec.rate) <= times.time_base for step in times.durations)
+        if even:
+            return spec.rate
+    span = (times.pts[-1] - times.pts[0] + times.durations[-1]) * times.time_base
+    return (len(times.pts) / span).limit_denominator(100_000) if span else nominal_rate(spec)
+
+
+def _video_packets(
+    parts: Sequence[EncodedPart], delay: int, times: Times, video: Any
+) -> Iterator[tuple[Fraction, int, Packet[Any]]]:
+    first, position = 0, 0
+    lead = times.durations[0]
+    for part in parts:
+        with av.open(str(part.path)) as container:
+            for packet in container.demux(container.streams.video[0]):
+                if not packet.size:
+                    continue
+                assert packet.pts is not None
+                frame = first + packet.pts // part.step
+                before = position - delay
+                dts = times.pts[before] if before >= 0 else times.pts[0] + before * lead
+                packet.pts, packet.dts, packet.duration = times.pts[frame], dts, times.durations[frame]
+                packet.time_base = times.time_base
+                packet.stream = video
+                yield dts * times.time_base, 0, packet
+                position += 1
+        first += part.num_frames
+        if position != first:
+            raise ValueError(
+                f"{part.path.name} holds {position - first + part.num_frames} packets, not {part.num_frames}"
+            )
+
+
+class _Extras:
+    """Audio, subtitles, chapters and metadata of the source, copied as far as the container holds them."""
+
+    def __init__(
+        self,
+        stack: ExitStack,
+        passthrough: Passthrough,
+        output: OutputContainer,
+        container: Container,
+        offset: Fraction,
+    ) -> None:
+        self.warnings: list[str] = []
+        self._given, self._output = passthrough, output
+        self._shift = offset - passthrough.start
+        self._streams: dict[int, Stream] = {}
+        self._refused: dict[int, int] = {}
+        output.metadata.update(_kept_tags(passthrough.metadata))
+        self._source: InputContainer | None = None
+        try:
+            self._source = stack.enter_context(av.open(passthrough.path))
+        except (av.error.FFmpegError, OSError) as error:
+            if passthrough.streams:
+                self.warnings.append(f"nothing but the pictures was kept: {passthrough.path} cannot be opened: {error}")
+            return
+        for index in passthrough.streams:
+            self._add(self._source.streams[index], container)
+        self._copy_chapters(container)
+
+    def _add(self, template: Stream, container: Container) -> None:
+        reason = _refusal(template, container)
+        if reason is not None:
+            what = f"{template.type} stream {template.index} ({template.name or 'unknown codec'})"
+            self.warnings.append(f"{what} was left out: {reason}")
+            return
+        stream = self._output.add_stream_from_template(template, opaque=True)
+        stream.metadata.update(_kept_tags(template.metadata))
+        stream.disposition = template.disposition
+        self._streams[template.index] = stream
+
+    def _copy_chapters(self, container: Container) -> None:
+        assert self._source is not None
+        kept = []
+        for chapter in self._source.chapters() if container.format != "avi" else ():
+            base = chapter["time_base"] or Fraction(1)
+            begin, end = (ticks * base + self._shift for ticks in (chapter["start"], chapter["end"]))
+            until = math.inf if self._given.stop is None else self._given.stop + self._shift
+            if end > 0 and begin < until:
+                # AV_TIME_BASE-like microseconds hold any shift closely enough for a mark in a menu.
+                micro = Fraction(1, 1_000_000)
+                clipped = max(begin, Fraction(0)), min(end, until)
+                kept.append(
+                    {
+                        **chapter,
+                        "time_base": micro,
+                        "start": round(clipped[0] / micro),
+                        "end": round(clipped[1] / micro),
+                    }
+                )
+        if kept:
+            self._output.set_chapters(kept)  # type: ignore[arg-type]
+
+    def packets(self) -> Iterator[tuple[Fraction, int, Packet[Any]]]:
+        """Yield (decoding time in seconds, order, packet) for all copied streams, times moved to the output's."""
+        if self._source is None or not self._streams:
+            return
+        wanted = [self._source.streams[index] for index in self._streams]
+        start, stop = self._given.start, self._given.stop
+        latest = Fraction(-1 << 40)
+        for packet in self._source.demux(wanted):
+            time = packet.pts if packet.pts is not None else packet.dts
+            if not packet.size or time is None:
+                continue
+            base = packet.time_base
+            seconds = time * base
+            if (start and seconds < start) or (stop is not None and seconds >= stop):
+                continue
+            self._move(packet, base)
+            order = packet.dts if packet.dts is not None else packet.pts
+            assert order is not None
+            latest = max(latest, order * packet.time_base)
+            packet.stream = self._streams[packet.stream.index]
+            yield latest, 1, packet
+
+    def _move(self, packet: Packet[Any], base: Fraction) -> None:
+        if not self._shift:
+            return
+        ticks = rescale(1, self._shift, base)
+        packet.pts = None if packet.pts is None else packet.pts + ticks
+        packet.dts = None if packet.dts is None else packet.dts + ticks
+
+    def mux(self, packet: Packet[Any]) -> None:
+        """Write `packet`; one that the container refuses is counted and left out."""
+        index = packet.stream.index
+        try:
+            self._output.mux_one(packet)
+        except (av.error.InvalidDataError, av.error.ArgumentError):
+            self._refused[index] = self._refused.get(index, 0) + 1
+
+    def damage(self) -> Iterable[str]:
+        """Return warnings about packets that were left out."""
+        for index, count in self._refused.items():
+            yield f"{count} damaged packets of output stream {index} were left out"
+
+
+_TECHNICAL = {"major_brand", "minor_version", "compatible_brands", "encoder", "vendor_id", "duration"}
+
+
+def _kept_tags(tags: dict[str, str]) -> dict[str, str]:
+    """Drop what describes the source's container, not its content."""
+    return {
+        name: value
+        for name, value in tags.items()
+        if name.lower() not in _TECHNICAL and not name.upper().startswith(("_STATISTICS", "NUMBER_OF_", "BPS"))
+    }
+
+
+def _refusal(template: Stream, container: Container) -> str | None:
+    """Try `template` in an empty file of the kind; return why it cannot be copied, None where it can."""
+    if template.type not in {"audio", "subtitle"}:
+        return f"{template.type} streams are not copied"
+    try:
+        with av.open(io.BytesIO(), "w", format=container.format) as trial:
+            trial.add_stream_from_template(template, opaque=True)
+            trial.start_encoding()
+    except (av.error.FFmpegError, ValueError):
+        return f"{container.format} files cannot hold it"
+    return None

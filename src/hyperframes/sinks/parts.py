@@ -1,0 +1,131 @@
+"""The folder of finished parts beside a video that is being written, and what each part says about itself.
+
+A part counts once its manifest stands: the pictures are on the disk before it, under its final name only then.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+__all__ = ["Part", "PartsFolder", "completed_parts", "sha256_of", "sync_folder"]
+
+_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One finished part of a video: frames [start, stop) in the order a sink got them."""
+
+    number: int
+    start: int
+    stop: int
+    source_stop: int
+    """One past the position in the stream of its last frame: where a resumed run goes on."""
+    pts: tuple[int, ...]
+    """Of each frame in it, ticks of the stream's time base; failed frames are left out."""
+    last_duration: int
+    """Ticks its last frame stays; 0 when unknown."""
+    delay: int
+    """By how many frames coding runs ahead of showing in it."""
+    step: int
+    """Milliseconds a frame takes in the part's own file."""
+    sha256: str
+    """Of the file; empty for a part without a frame, which has none."""
+    fingerprint: str
+    """Of the plan and the encoder."""
+
+    @property
+    def num_failed(self) -> int:
+        """Frames left out."""
+        return self.stop - self.start - len(self.pts)
+
+
+class PartsFolder:
+    """The hidden folder ``.NAME.parts`` beside a video of NAME."""
+
+    def __init__(self, target: Path, fingerprint: str) -> None:
+        self.path = target.with_name(f".{target.name}.parts")
+        self.fingerprint = fingerprint
+
+    def create(self) -> None:
+        """Make the folder where it is missing."""
+        self.path.mkdir(exist_ok=True)
+
+    def file(self, number: int) -> Path:
+        """Return where the pictures of part `number` stand."""
+        return self.path / f"part-{number:06d}.mkv"
+
+    def partial(self, name: str) -> Path:
+        """Return where `name` is written until it is whole."""
+        return self.path / f"{name}.partial"
+
+    def add(self, part: Part) -> None:
+        """Write the manifest of `part`, whose file stands already."""
+        path = self.path / f"part-{part.number:06d}.json"
+        partial = self.partial(path.name)
+        with partial.open("w", encoding="utf-8") as file:
+            json.dump({"version": _VERSION, **asdict(part)}, file)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+
+    def completed(self) -> list[Part]:
+        """Return the whole parts from number 0 on without a gap, of this fingerprint, their files checked."""
+        found: list[Part] = []
+        while (part := self._read(len(found))) is not None:
+            found.append(part)
+        return found
+
+    def _read(self, number: int) -> Part | None:
+        try:
+            fields = json.loads((self.path / f"part-{number:06d}.json").read_text(encoding="utf-8"))
+            if fields.pop("version") != _VERSION:
+                return None
+            part = Part(**{**fields, "pts": tuple(fields["pts"])})
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        if self.fingerprint and part.fingerprint != self.fingerprint:
+            return None
+        file = self.file(number)
+        whole = not part.sha256 or (file.is_file() and sha256_of(file) == part.sha256)
+        return part if whole else None
+
+    def remove(self) -> None:
+        """Remove the folder and all in it; safe to call twice."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    def remove_incomplete(self) -> None:
+        """Remove what is not a whole part; the folder itself when nothing is left."""
+        if not self.path.is_dir():
+            return
+        whole = {f"part-{part.number:06d}{suffix}" for part in self.completed() for suffix in (".mkv", ".json")}
+        for path in self.path.iterdir():
+            if path.name not in whole:
+                path.unlink()
+        if not whole:
+            self.path.rmdir()
+
+
+def completed_parts(target: Path | str, fingerprint: str = "") -> list[Part]:
+    """Return the whole parts kept beside the video `target`; only those of `fingerprint` when it is given."""
+    return PartsFolder(Path(target), fingerprint).completed()
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of the file at `path` in hex."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames in `folder` last through a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

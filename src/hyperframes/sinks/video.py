@@ -1,0 +1,454 @@
+"""Video files, written as closed parts at fixed frame numbers and joined at the end."""
+
+from __future__ import annotations
+
+import difflib
+import errno
+import hashlib
+import os
+from contextlib import contextmanager
+from fractions import Fraction
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, ClassVar
+
+import av.error
+
+from hyperframes.errors import FrameError, PipelineError, SinkError
+from hyperframes.frames import Clip, FrameSpec, Records, Spec
+from hyperframes.media.encode import (
+    CODECS,
+    CONTAINERS,
+    Codec,
+    Container,
+    Encoding,
+    PartEncoder,
+    choose_format,
+    find_codec,
+    fits,
+    formats_of,
+    has_alpha,
+)
+from hyperframes.media.mux import EncodedPart, Times, join, place
+from hyperframes.sinks.base import Sink, Target
+from hyperframes.sinks.parts import Part, PartsFolder, sha256_of, sync_folder
+from hyperframes.sinks.staging import disk_errors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["VideoSink"]
+
+
+class VideoSink(Sink):
+    """A video file: ``.mp4``, ``.mkv``, ``.mov``, ``.webm`` or ``.avi``.
+
+    Frames are encoded in closed parts of a fixed number of frames, each with an encoder of its own, in a hidden
+    folder beside the file; `close` joins them, with the source's audio, subtitles, chapters and metadata, by copying
+    packets. The bytes depend on the frames, their times and the settings, never on how many arrive at once, on the
+    machine, or on whether the run was interrupted.
+
+    Times are exact in MP4 and MOV (a start before 0 is moved to 0, with everything else). Matroska and WebM count
+    milliseconds and AVI frames: times go to the nearest free tick and a warning says how many were moved.
+
+    Parameters
+    ----------
+    path : path
+        Final name; appears only when all is written.
+    codec : str, optional
+        FFmpeg's encoder (``libx264``) or its format (``h264``). Default: ``libx264`` (mp4, mkv, mov),
+        ``libvpx-vp9`` (webm), ``mpeg4`` (avi).
+    quality : float, optional
+        Lower is better. libx264, libx264rgb, libx265: constant rate factor 0 (lossless) to 51, default 20, 18, 24.
+        libvpx-vp9: 0 to 63, default 31. libsvtav1: 1 to 63, default 30. mpeg4, mjpeg: quantiser 1 to 31, default 3.
+        prores_ks: profile 0 (proxy) to 5, default 3 (4:2:2) or 4 (4:4:4). ffv1 is lossless and has none.
+    preset : str, optional
+        Speed of the encoder. libx264, libx265: ``ultrafast`` to ``veryslow``, default ``veryfast``; libsvtav1:
+        ``0`` to ``13``, default ``10``; libvpx-vp9: its ``cpu-used``, default ``5``.
+    pixel_format : str, optional
+        What to encode; default: the frames' own where the codec takes it, else the nearest.
+    part_frames : int, optional
+        Frames in a part; default 250, or 125 above 1920x1088.
+    resume : bool
+        Go on after the whole parts that an interrupted run of the same plan left; `resume_at` says where.
+
+    Attributes
+    ----------
+    warnings : tuple of str
+        What users should know: times moved, streams left out, transparency dropped.
+    num_failed : int
+        Failed frames left out.
+    resume_at : int
+        Position in the stream of the first frame still wanted; earlier ones are ignored. 0 unless resumed.
+    """
+
+    takes_records: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        codec: str | None = None,
+        quality: float | None = None,
+        preset: str | None = None,
+        pixel_format: str | None = None,
+        part_frames: int | None = None,
+        resume: bool = False,
+    ) -> None:
+        self.path = Path(path)
+        self.name = str(path)
+        self._container = _container(self.path)
+        self._codec = _codec(codec or self._container.codec, self.path.suffix.lower())
+        _check(self._codec, quality, preset, part_frames)
+        self._quality, self._preset, self._pixel_format = quality, preset, pixel_format
+        self._part_frames, self._resume = part_frames, resume
+        self.warnings: tuple[str, ...] = ()
+        self.num_failed = 0
+        self.resume_at = 0
+        self._folder: PartsFolder | None = None
+        self._parts: list[Part] = []
+        self._writing: _Writing | None = None
+        self._position = 0
+
+    def accepts(self, spec: Spec) -> tuple[str, ...] | None:
+        """Return the one pixel format in which pictures of `spec` are encoded; None for what is no picture.
+
+        Raises
+        ------
+        SinkError
+            If the codec takes no pictures of this size, or not the pixel format asked for.
+        """
+        if not isinstance(spec, FrameSpec) or not spec.is_picture:
+            return None
+        takes = formats_of(self._codec)
+        if self._pixel_format is not None:
+            if self._pixel_format not in takes:
+                raise self._error(
+                    f"{self._codec.name} does not encode {self._pixel_format}: expected one of {', '.join(takes)}",
+                    "Choose one of them, or another codec.",
+                )
+            chosen: str | None = self._pixel_format
+        else:
+            chosen = choose_format(self._codec, spec)
+        if chosen is None or not fits(self._codec, chosen, spec):
+            raise self._error(
+                f"{self._codec.name} cannot encode {spec.width}x{spec.height} pictures as {chosen or takes[0]}: "
+                "odd sizes need full chroma",
+                "Use pixel_format='yuv444p', another codec, or the crop or resize operator to make the size even.",
+            )
+        if has_alpha(spec.pixel_format) and not has_alpha(chosen):
+            self._warn(f"{self._codec.name} keeps no transparency: it is dropped (ffv1, prores and vp9 keep it)")
+        return (chosen,)
+
+    def open(self, target: Target) -> None:
+        """Check that pictures of the target's spec can be encoded, and open the first encoder.
+
+        Raises
+        ------
+        SinkError
+            If they cannot, or the folder beside the file cannot be written.
+        """
+        self._target = target
+        spec = self._spec = self._checked(target.spec)
+        self._encoding = Encoding.of(self._codec, spec, self._quality, self._preset, self._part_frames)
+        plan = f"{target.fingerprint}\n{self._encoding.fingerprint}"
+        self._folder = PartsFolder(self.path, hashlib.sha256(plan.encode()).hexdigest())
+        with self._errors():
+            if self.path.is_dir():
+                raise self._error("a folder stands there", "Give the file another name.")
+            if self._resume:
+                self._folder.remove_incomplete()
+                self._parts = self._folder.completed()
+            else:
+                self._folder.remove()
+            self._folder.create()
+        if self._parts:
+            self.resume_at, self._position = self._parts[-1].source_stop, self._parts[-1].stop
+            self.num_failed = sum(part.num_failed for part in self._parts)
+        try:
+            self._start_part()
+        except BaseException:
+            self.abort(keep_parts=self._resume)
+            raise
+
+    def write(self, result: Clip | Records) -> None:
+        """Encode the frames of a clip; failed ones are left out and counted.
+
+        Raises
+        ------
+        SinkError
+            If the disk is full, or the frames are of another size or pixel format than the first.
+        FrameError
+            If their times do not rise.
+        """
+        if not isinstance(result, Clip) or not result.spec.same_arrays(self._spec):
+            got = result.spec if isinstance(result, Clip) else "records"
+            raise self._error(
+                f"all frames of a video must be alike: expected {self._spec}, got {got}",
+                "Scale them to one size (--on-size-change scale), or write each size to its own file.",
+            )
+        with self._errors():
+            for t in range(len(result)):
+                if int(result.index[t]) >= self.resume_at:
+                    self._take(result, t)
+
+    def close(self) -> str | None:
+        """Join the parts, put the file under its name and return the name.
+
+        Raises
+        ------
+        SinkError
+            If there is no frame, or the disk is full; the parts stay until `abort`.
+        """
+        assert self._folder is not None, "close comes after open"
+        with self._errors():
+            self._finish_part()
+            if not any(part.pts for part in self._parts):
+                self.abort()
+                raise self._error(
+                    "a video needs a frame, got none" + (f" ({self.num_failed} failed)" if self.num_failed else ""),
+                    "Check the range and what the operators leave out.",
+                )
+            joined = self._folder.partial(self.path.name)
+            with joined.open("w+b", buffering=0) as file:
+                self._join(file)
+                os.fsync(file.fileno())
+            joined.replace(self.path)
+            sync_folder(self.path.parent)
+            self._folder.remove()
+        return str(self.path)
+
+    def abort(self, *, keep_parts: bool = False) -> None:
+        """Remove what is incomplete, and whole parts unless told to keep them."""
+        if self._writing is not None:
+            self._writing.discard()
+            self._writing = None
+        if self._folder is not None:
+            if keep_parts:
+                self._folder.remove_incomplete()
+            else:
+                self._folder.remove()
+
+    # One part ---------------------------------------------------------------------------------------------------------
+
+    def _start_part(self) -> None:
+        assert self._folder is not None
+        encoder = PartEncoder(self._encoding, self._position)
+        with self._errors():
+            self._writing = _Writing(self._folder, len(self._parts), self._position, encoder)
+
+    def _take(self, clip: Clip, t: int) -> None:
+        if self._writing is None:
+            self._start_part()
+        writing = self._writing
+        assert writing is not None
+        writing.source_stop = int(clip.index[t]) + 1
+        if clip.mask is None or clip.mask[t]:
+            pts = int(clip.pts[t])
+            last = self._last_pts()
+            if last is not None and pts <= last:
+                raise FrameError(
+                    f"the times of a video's frames must rise: got {pts} after {last} at frame {clip.index[t]}",
+                    expected=last + 1,
+                    got=pts,
+                    index=int(clip.index[t]),
+                )
+            writing.add(clip, t)
+        else:
+            self.num_failed += 1
+        self._position += 1
+        if self._position % self._encoding.part_frames == 0:
+            self._finish_part()
+
+    def _last_pts(self) -> int | None:
+        if self._writing is not None and self._writing.pts:
+            return self._writing.pts[-1]
+        return next((part.pts[-1] for part in reversed(self._parts) if part.pts), None)
+
+    def _finish_part(self) -> None:
+        writing, self._writing = self._writing, None
+        if writing is None:
+            return
+        if self._position == writing.start:
+            writing.discard()
+            return
+        try:
+            part = writing.finish(self._position)
+        except BaseException:
+            writing.discard()
+            raise
+        self._parts.append(part)
+
+    # All together -----------------------------------------------------------------------------------------------------
+
+    def _join(self, file: IO[bytes]) -> None:
+        assert self._folder is not None
+        filled = [part for part in self._parts if part.pts]
+        pts = [ticks for part in filled for ticks in part.pts]
+        passthrough = self._target.passthrough
+        start = passthrough.start if passthrough is not None else Fraction(0)
+        times = place(pts, filled[-1].last_duration, self._spec, self._container, start)
+        self._say_moved(times)
+        parts = [EncodedPart(self._folder.file(part.number), len(part.pts), part.step) for part in filled]
+        delay = max(part.delay for part in filled)
+        for warning in join(file, self._container, parts, delay, times, self._spec, passthrough):
+            self._warn(warning)
+
+    def _say_moved(self, times: Times) -> None:
+        if times.offset:
+            self._warn(
+                f"{self._container.format} files cannot start before 0: all times were moved by "
+                f"{float(times.offset):.6f} s"
+            )
+        if times.moved:
+            self._warn(
+                f"{self._container.format} files keep times to {float(times.time_base):.6g} s: "
+                f"{times.moved} of {len(times.pts)} frames were moved, by at most {float(times.farthest):.6f} s"
+            )
+
+    # What can be wrong ------------------------------------------------------------------------------------------------
+
+    def _checked(self, spec: Spec) -> FrameSpec:
+        if not isinstance(spec, FrameSpec) or not spec.is_picture:
+            got = str(spec) if isinstance(spec, FrameSpec) else "records"
+            raise self._error(
+                f"a video takes pictures, got {got}",
+                "Write .npy, .zarr or .parquet, or end with an operator that makes 8-bit pictures (convert).",
+            )
+        (takes,) = self.accepts(spec) or ("",)
+        if spec.pixel_format != takes:
+            raise self._error(
+                f"{self._codec.name} was to get {takes} pictures, got {spec.pixel_format}",
+                f"Convert them first: --operator convert:pixel_format={takes}",
+            )
+        return spec
+
+    def _error(self, sentence: str, hint: str) -> SinkError:
+        return SinkError(f"cannot write {self.path}: {sentence}", sink=self.name, hint=hint)
+
+    def _warn(self, warning: str) -> None:
+        if warning not in self.warnings:
+            self.warnings = (*self.warnings, warning)
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Turn errors of the disk and of FFmpeg into SinkErrors."""
+        with disk_errors(self.path):
+            try:
+                yield
+            except av.error.FFmpegError as error:
+                if isinstance(error, OSError) and error.errno in _DISK:
+                    raise OSError(error.errno, os.strerror(error.errno)) from error
+                raise self._error(
+                    f"{self._codec.name} failed: {error}", "Use another codec or other settings; please report this."
+                ) from error
+
+
+_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EACCES, errno.EPERM, errno.EROFS}
+
+
+class _Writing:
+    """The part that is being written."""
+
+    def __init__(self, folder: PartsFolder, number: int, start: int, encoder: PartEncoder) -> None:
+        self._folder, self.number, self.start = folder, number, start
+        self._encoder = encoder
+        self.pts: list[int] = []
+        self.last_duration = 0
+        self.source_stop = 0
+        self._path = folder.file(number)
+        self._partial = folder.partial(self._path.name)
+        self._file = self._partial.open("w+b", buffering=0)
+        try:
+            encoder.open(self._file)
+        except BaseException:
+            self.discard()
+            raise
+
+    def add(self, clip: Clip, t: int) -> None:
+        """Encode frame `t` of `clip`."""
+        self._encoder.encode([plane[t] for plane in clip.planes])
+        self.pts.append(int(clip.pts[t]))
+        self.last_duration = 0 if clip.durations is None else int(clip.durations[t])
+
+    def finish(self, stop: int) -> Part:
+        """Complete the part that ends before frame `stop` and write its manifest."""
+        digest = ""
+        if self.pts:
+            self._encoder.finish()
+            os.fsync(self._file.fileno())
+            self._file.close()
+            digest = sha256_of(self._partial)
+            self._partial.replace(self._path)
+        else:
+            self.discard()
+        encoder = self._encoder
+        part = Part(
+            number=self.number,
+            start=self.start,
+            stop=stop,
+            source_stop=self.source_stop,
+            pts=tuple(self.pts),
+            last_duration=self.last_duration,
+            delay=encoder.delay,
+            step=encoder.step,
+            sha256=digest,
+            fingerprint=self._folder.fingerprint,
+        )
+        self._folder.add(part)
+        return part
+
+    def discard(self) -> None:
+        """Leave nothing of the part; safe to call twice."""
+        self._encoder.discard()
+        self._file.close()
+        self._partial.unlink(missing_ok=True)
+
+
+def _container(path: Path) -> Container:
+    container = CONTAINERS.get(path.suffix.lower())
+    if container is None:
+        raise SinkError(
+            f"cannot write {path}: no video container has the suffix {path.suffix!r}",
+            sink=str(path),
+            hint=f"Use one of: {', '.join(CONTAINERS)}.",
+        )
+    return container
+
+
+def _codec(name: str, suffix: str) -> Codec:
+    codec = find_codec(name)
+    if suffix not in codec.containers:
+        fit = sorted(other.name for other in CODECS.values() if suffix in other.containers)
+        raise PipelineError(
+            f"{suffix} files do not hold {codec.name}: expected one of {', '.join(fit)}",
+            expected=fit,
+            got=name,
+            hint=f"Use one of them, or a suffix that holds {codec.name}: {', '.join(sorted(codec.containers))}.",
+        )
+    return codec
+
+
+def _check(codec: Codec, quality: float | None, preset: str | None, part_frames: int | None) -> None:
+    if quality is not None:
+        low, high = codec.quality_range
+        if not codec.quality:
+            raise PipelineError(f"{codec.name} is lossless: it has no quality", got=quality, hint="Leave it out.")
+        if not low <= quality <= high:
+            raise PipelineError(
+                f"the quality of {codec.name} is a number from {low:g} to {high:g} ({codec.quality}), got {quality:g}",
+                expected=(low, high),
+                got=quality,
+                hint=f"The default is {codec.default_quality:g}." if codec.default_quality is not None else None,
+            )
+    if preset is not None and not codec.preset_option:
+        raise PipelineError(f"{codec.name} has no presets, got {preset!r}", got=preset, hint="Leave it out.")
+    if preset is not None and codec.presets and preset not in codec.presets:
+        near = difflib.get_close_matches(preset, codec.presets, n=1)
+        raise PipelineError(
+            f"{codec.name} has no preset {preset!r}: expected one of {', '.join(codec.presets)}",
+            expected=codec.presets,
+            got=preset,
+            hint=f"Did you mean {near[0]!r}?" if near else f"The default is {codec.default_preset!r}.",
+        )
+    if part_frames is not None and part_frames < 1:
+        raise PipelineError(f"a part has at least one frame, got part_frames={part_frames}", got=part_frames)
