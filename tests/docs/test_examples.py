@@ -17,7 +17,12 @@ README = [match.groups() for match in BLOCKS.finditer((ROOT / "README.md").read_
 def run(code_or_path, folder):
     arguments = ["-c", code_or_path] if isinstance(code_or_path, str) else [str(code_or_path)]
     done = subprocess.run(
-        [sys.executable, "-W", "error", *arguments], cwd=folder, capture_output=True, text=True, check=False, timeout=300
+        [sys.executable, "-W", "error", *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
