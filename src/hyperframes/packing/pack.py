@@ -345,7 +345,7 @@ def repack(
     """Return a hyperframe over `planes`, the frames `wanted` of the same stream, with a header that fits."""
     header = hyperframe.header
     positions = np.arange(*wanted)
-    inside = positions == stand_in
+    inside = (stand_in >= 0) & (positions == stand_in)  # -1 is no frame, and a position too
     held = np.clip(stand_in - header.read[0], 0, len(header.pts) - 1)
     for plane in planes:
         plane.flags.writeable = False
