@@ -20,11 +20,21 @@ SPECS = (
 
 VARIANTS = {
     "temporal_mean": ({"radius": 0}, {"before": 3, "after": 0}),
+    "frame_difference": ({"lag": 3}, {"mode": "signed"}),
+    "every": ({"n": 1}, {"n": 3}),
+    "select_motion": ({"threshold": 0.05},),
+    "window_mean": ({"length": 3, "hop": 2}, {"length": 2, "hop": 5}),
+    "still_spans": ({"min_frames": 2, "threshold": 2.5}, {"min_frames": 1, "threshold": 1e6}),
 }
 """Further parameters to test, by operator; needed where there are no defaults."""
 
 REFUSED = {
     "temporal_mean": ({"radius": -1}, {"radius": 1.5}, {"before": -2}),
+    "frame_difference": ({"mode": "squared"}, {"lag": 0}),
+    "every": ({"n": 0}, {"n": True}),
+    "select_motion": ({"threshold": -1.0}, {"threshold": "much"}),
+    "window_mean": ({"length": 0}, {"hop": 0}),
+    "still_spans": ({"threshold": 0}, {"min_frames": 0}),
 }
 """Parameters that must be refused, by operator."""
 

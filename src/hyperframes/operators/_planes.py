@@ -16,7 +16,17 @@ if TYPE_CHECKING:
     from hyperframes.operators.base import View, Worker
     from hyperframes.packing import Hyperframe
 
-__all__ = ["TILE", "check_count", "check_number", "flat", "frame_spec", "is_number", "over_pixels", "rows"]
+__all__ = [
+    "TILE",
+    "check_choice",
+    "check_count",
+    "check_number",
+    "flat",
+    "frame_spec",
+    "is_number",
+    "over_pixels",
+    "rows",
+]
 
 TILE = 1 << 16
 """Pixels that a kernel takes through time before the next ones: their sums stay in cache meanwhile."""
@@ -94,4 +104,16 @@ def check_number(operator: str, name: str, value: Any, least: float, most: float
             expected=(least, most),
             got=value,
             hint=f"For example: --operator {operator}:{name}={max(least + 0.5 * above, min(1.0, most)):g}",
+        )
+
+
+def check_choice(operator: str, name: str, value: Any, choices: tuple[str, ...]) -> None:
+    """Raise a PipelineError unless the parameter is one of `choices`."""
+    if value not in choices:
+        raise PipelineError(
+            f"operator {operator!r}: {name} is a choice: expected one of {', '.join(choices)}, got {value!r}",
+            stage=operator,
+            expected=choices,
+            got=value,
+            hint=f"For example: --operator {operator}:{name}={choices[0]}",
         )

@@ -79,26 +79,24 @@ class TemporalMean(Operator):
             over_pixels(prepared, source, mean_kernel(source, out, num_frames))
 
 
-def mean_kernel(source: Array, out: Array, num_frames: int, hop: int = 1) -> Callable[[int, int], None]:
+def mean_kernel(source: Array, out: Array, num_frames: int) -> Callable[[int, int], None]:
     """Return ``kernel(start, stop)`` that writes means of a range of pixels.
 
     Parameters
     ----------
     source : (T, P) array
-        Frames; T is at least ``(len(out) - 1) * hop + num_frames``.
+        Frames; T is at least ``len(out) - 1 + num_frames``.
     out : (n, P) array of the same dtype
-        Row j becomes the mean of the rows ``[j * hop, j * hop + num_frames)`` of `source`.
+        Row j becomes the mean of the rows ``[j, j + num_frames)`` of `source`.
     num_frames : int
         Frames in a window.
-    hop : int
-        Frames from one window to the next; running sums need 1, other hops sum anew.
 
     Returns
     -------
     callable
     """
     dtype = source.dtype
-    if dtype.kind in "iu" and dtype.itemsize <= 2 and hop == 1:
+    if dtype.kind in "iu" and dtype.itemsize <= 2:
         unsigned = np.dtype(f"u{dtype.itemsize}")
         narrow = _magic(num_frames, 8, 16)
         if dtype == np.uint8 and narrow is not None:
@@ -110,10 +108,10 @@ def mean_kernel(source: Array, out: Array, num_frames: int, hop: int = 1) -> Cal
             src, dst = source.view(unsigned), out.view(unsigned)
             return lambda start, stop: _running_32(src, dst, num_frames, wide, flip, start, stop, 4 * TILE)
     if dtype.kind in "iu":
-        return lambda start, stop: _any_integer(source, out, num_frames, hop, start, stop)
+        return lambda start, stop: _any_integer(source, out, num_frames, start, stop)
     if dtype in (np.float32, np.float64):
-        return lambda start, stop: _float(source, out, num_frames, hop, start, stop, TILE // 16)
-    return lambda start, stop: _any_float(source, out, num_frames, hop, start, stop)
+        return lambda start, stop: _float(source, out, num_frames, start, stop, TILE // 16)
+    return lambda start, stop: _any_float(source, out, num_frames, start, stop)
 
 
 def _magic(divisor: int, bits: int, shift: int) -> int | None:
@@ -194,7 +192,7 @@ def _running_32(
                 sums[i] = np.uint32(total - (np.uint32(oldest[i]) ^ sign))
 
 
-def _any_integer(source: Array, out: Array, num_frames: int, hop: int, start: int, stop: int) -> None:
+def _any_integer(source: Array, out: Array, num_frames: int, start: int, stop: int) -> None:
     """Write means of integers of any width without overflow: quotients and remainders are summed apart."""
     wide = np.uint64 if source.dtype == np.uint64 else np.int64
     n = wide(num_frames)
@@ -202,7 +200,7 @@ def _any_integer(source: Array, out: Array, num_frames: int, hop: int, start: in
         part = source[:, left : min(left + TILE // 16, stop)]
         for t in range(len(out)):
             quotients, remainders = np.zeros(part.shape[1], wide), np.zeros(part.shape[1], wide)
-            for k in range(t * hop, t * hop + num_frames):
+            for k in range(t, t + num_frames):
                 quotient = part[k].astype(wide) // n
                 quotients += quotient
                 remainders += part[k].astype(wide) - quotient * n
@@ -212,7 +210,7 @@ def _any_integer(source: Array, out: Array, num_frames: int, hop: int, start: in
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _float(
-    source: Array, out: Array, num_frames: int, hop: int, start: int, stop: int, tile: int
+    source: Array, out: Array, num_frames: int, start: int, stop: int, tile: int
 ) -> None:  # pragma: no cover - compiled
     """Write means of float32 or float64 frames, each summed in float64 from the oldest frame to the newest."""
     scratch = np.empty(min(tile, stop - start), np.float64)
@@ -222,7 +220,7 @@ def _float(
         for t in range(out.shape[0]):
             sums[:] = 0.0
             for k in range(num_frames):
-                frame = source[t * hop + k, left:right]
+                frame = source[t + k, left:right]
                 for i in range(sums.size):
                     sums[i] += frame[i]
             mean = out[t, left:right]
@@ -230,12 +228,12 @@ def _float(
                 mean[i] = sums[i] / num_frames
 
 
-def _any_float(source: Array, out: Array, num_frames: int, hop: int, start: int, stop: int) -> None:
+def _any_float(source: Array, out: Array, num_frames: int, start: int, stop: int) -> None:
     """Write means of float16, complex and longer floats in the same order."""
     accumulator: np.dtype[Any] = np.result_type(source.dtype, np.float64)
     with np.errstate(all="ignore"):
         for t in range(len(out)):
             sums = np.zeros(stop - start, accumulator)
-            for k in range(t * hop, t * hop + num_frames):
+            for k in range(t, t + num_frames):
                 sums += source[k, start:stop]
             out[t, start:stop] = sums / num_frames

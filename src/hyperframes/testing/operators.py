@@ -97,7 +97,7 @@ def run_split(
         now = [_view(output, core, poison) for output in contract.outputs]
         state = _checked(contract, operator.apply((padded,), tuple(now), state, prepared))
         for collected, written in zip(views, now, strict=True):
-            _check_view(written, core, len(pts))
+            _check_view(written, padded.header.read, core, np.asarray(pts))
             collected.append(written)
     return {
         output.name: _gather(output, written, np.asarray(pts))
@@ -115,16 +115,19 @@ def _view(output: Output, core: tuple[int, int], poison: int) -> View:
     return View(output, start, stop, planes)
 
 
-def _check_view(written: View, core: tuple[int, int], num_frames: int) -> None:
+def _check_view(written: View, read: tuple[int, int], core: tuple[int, int], pts: Array) -> None:
     name = written.output.name
     if written.kept is not None:
         assert written.kept.shape == (len(written),), f"{name}: keep takes one bool an output"
     if written.output.kind not in {"records", "spans"}:
         assert not written.rows, f"{name}: frames and windows have no rows"
-    for index, stop, _ in written.rows:
+    for index, stop, _, times in written.rows:
+        if times is not None:
+            np.testing.assert_array_equal(times, pts[index], err_msg=f"{name}: times of rows")
         if written.output.kind == "spans":
             assert stop is not None, f"{name}: a span has a stop"
-            assert np.all((index >= 0) & (index < stop) & (stop <= num_frames)), f"{name}: spans lie in the stream"
+            assert times is not None or np.all(index >= read[0]), f"{name}: spans begun long ago need their pts"
+            assert np.all((index >= 0) & (index < stop) & (stop <= len(pts))), f"{name}: spans lie in the stream"
         else:
             assert stop is None, f"{name}: records have no stop"
             assert np.all((index >= core[0]) & (index < core[1])), f"{name}: records belong to frames of the core"
