@@ -1,0 +1,335 @@
+"""Decoding packet by packet: every frame once, in presentation order, the same for any number of decoder threads.
+
+PyAV's frame threads report errors late and can lose frames beside them. So a decoder with frame threads stops at the
+first sign of damage, and a decoder without them goes on from the last sound key frame before it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, replace
+from itertools import chain, dropwhile, islice
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import av
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hyperframes.media.container import Place
+
+__all__ = ["DamagedError", "Decoder", "Key", "Playback", "Tally", "is_hidden"]
+
+_KEYS_KEPT: Final = 256
+_UNSHOWN_KEPT: Final = 128
+_SEARCHED_PACKETS: Final = 4096
+
+
+class Key(NamedTuple):
+    """What tells one key packet from all others of its stream."""
+
+    pts: int
+    dts: int | None
+    size: int
+
+
+@dataclass(slots=True)
+class Tally:
+    """What went wrong while decoding."""
+
+    errors: int = 0
+    """Packets that the decoder refused."""
+    corrupt: int = 0
+    """Frames that the decoder marked as damaged and concealed."""
+    unindexed: int = 0
+    """Frames whose time is that of no packet."""
+    silent: int = 0
+    """Packets that should have shown a frame and did not."""
+    broken: str = ""
+    """Why demuxing stopped before the end of the file."""
+    finished: bool = False
+    """Whether the end of the stream was reached."""
+
+    @property
+    def damaged(self) -> bool:
+        """Whether anything of the stream is not as it was encoded."""
+        return bool(self.errors or self.corrupt or self.broken)
+
+
+class DamagedError(Exception):
+    """Frame threads met damage; the frames that were held back must be decoded again without them."""
+
+
+class Decoder:
+    """One open container and one decoder: packets in, PyAV frames out.
+
+    Parameters
+    ----------
+    place : Place
+        What to open.
+    threads : int
+        0 for as many as the machine has, 1 for no threads, more for that many.
+    """
+
+    def __init__(self, place: Place, threads: int) -> None:
+        self.place = place
+        self.container, self.stream = place.open()
+        self.tally = Tally()
+        self.keys: deque[Key] = deque(maxlen=_KEYS_KEPT)
+        self._unshown: dict[int, None] = {}
+        self._floor = -(1 << 63)
+        self._context = self.stream.codec_context
+        self._hides = self._context.name if self._context.name in {"vp8", "vp9"} else ""
+        self.threaded = threads != 1
+        self._context.thread_type = "AUTO" if self.threaded else "NONE"
+        self._context.thread_count = threads
+
+    def close(self) -> None:
+        """Close decoder and container; safe to call twice."""
+        self.container.close()
+
+    def frames(self, first: Any = None) -> Iterator[Any]:
+        """Yield the frames of packet `first` (if any) and of all that follow it.
+
+        Raises
+        ------
+        DamagedError
+            With threads, at the first damage; frames that it may have touched were not yielded.
+        """
+        packets = self._packets() if first is None else chain([first], self._packets())
+        return self._held(packets) if self.threaded else self._plain(packets)
+
+    def from_key(self, key: Key) -> Iterator[Any] | None:
+        """Yield the frames from the key frame of `key` on, or return None if the seek cannot be proven.
+
+        Proven means: the demuxer delivers that very packet, and the decoder a sound key frame of its time.
+        """
+        packet = self._seek(key)
+        if packet is None:
+            return None
+        frames = self.frames(packet)
+        for frame in frames:
+            if frame.pts is None:
+                return None
+            if frame.pts < key.pts:
+                continue  # leading pictures of an open group: they need the group before
+            if frame.pts != key.pts or not frame.key_frame or frame.is_corrupt:
+                return None
+            return chain([frame], frames)
+        return None
+
+    def _seek(self, key: Key) -> Any:
+        dts = key.pts if key.dts is None else key.dts
+        for target in dict.fromkeys((key.pts, dts, dts - self._second())):
+            try:
+                self.container.seek(target, stream=self.stream, backward=True)
+            except (av.FFmpegError, OSError):
+                continue
+            self._unshown.clear()
+            self._floor = key.pts
+            for searched, packet in enumerate(self._packets()):
+                if packet.pts == key.pts and packet.dts == key.dts and packet.size == key.size:
+                    return packet
+                if searched > _SEARCHED_PACKETS or (packet.dts is not None and packet.dts > dts):
+                    break
+        return None
+
+    def _second(self) -> int:
+        return int(1 / self.stream.time_base)
+
+    def _packets(self) -> Iterator[Any]:
+        try:
+            for packet in self.container.demux(self.stream):
+                if packet.size:  # an empty packet would end the decoder's stream
+                    yield packet
+        except av.InvalidDataError as error:
+            self.tally.broken = error.strerror or str(error)
+        except (av.FFmpegError, OSError) as error:
+            raise self.place.error(
+                f"could not be read to its end: {getattr(error, 'strerror', None) or error}",
+                hint="Check the connection or the disk, then start again.",
+            ) from error
+
+    def _fed(self, packet: Any) -> None:
+        """Note a packet before it is decoded."""
+        pts = packet.pts
+        if pts is None:
+            return
+        if packet.is_keyframe:
+            self.keys.append(Key(pts, packet.dts, packet.size))
+        if pts >= self._floor and not (packet.is_discard or (self._hides and is_hidden(self._hides, packet))):
+            self._unshown[pts] = None
+
+    def _shown(self, frame: Any) -> None:
+        """Check a frame's time against the packets fed so far."""
+        pts = frame.pts
+        if pts is not None and self._unshown.pop(pts, 0) is not None:
+            self.tally.unindexed += 1
+        if len(self._unshown) > _UNSHOWN_KEPT and pts is not None:
+            late = [time for time in self._unshown if time < pts]
+            self.tally.silent += len(late)
+            for time in late:
+                del self._unshown[time]
+
+    def _plain(self, packets: Iterator[Any]) -> Iterator[Any]:
+        """Decode without threads: errors cost the frames that they cost, and are counted."""
+        tally = self.tally
+        for packet in chain(packets, (None,)):
+            if packet is not None:
+                self._fed(packet)
+            try:
+                frames = self._context.decode(packet)
+            except av.FFmpegError:
+                tally.errors += 1
+                continue
+            for frame in frames:
+                self._shown(frame)
+                tally.corrupt += frame.is_corrupt
+                yield frame
+        tally.silent += len(self._unshown)
+        tally.finished = True
+
+    def _held(self, packets: Iterator[Any]) -> Iterator[Any]:
+        """Decode with threads: stop at the first damage.
+
+        A damaged reference can come out after pictures that were predicted from it, so frames are held back by as
+        many as the stream may reorder.
+        """
+        held: deque[Any] = deque()
+        for packet in chain(packets, (None,)):
+            if packet is None:
+                in_flight = list(self._unshown)
+            else:
+                self._fed(packet)
+                if packet.is_corrupt:
+                    raise DamagedError
+            try:
+                frames = self._context.decode(packet)
+            except av.FFmpegError as error:
+                raise DamagedError from error
+            for frame in frames:
+                self._shown(frame)
+                if frame.is_corrupt:
+                    raise DamagedError
+                held.append(frame)
+                if len(held) > self._context.reorder_depth:
+                    yield held.popleft()
+        # PyAV ends its last call at an error without saying so: then frames are missing among the last ones.
+        if self.tally.broken or any(pts in self._unshown for pts in in_flight[-_UNSHOWN_KEPT:]):
+            raise DamagedError
+        yield from held
+        self.tally.finished = True
+
+
+class Playback:
+    """The frames of a stream from its start, or from a proven key frame, each exactly once.
+
+    Parameters
+    ----------
+    place : Place
+        What to play.
+    threads : int
+        As for `Decoder`; pipes are always decoded without threads, since they cannot be opened again.
+    """
+
+    def __init__(self, place: Place, threads: int) -> None:
+        self._place = place
+        self._decoder = Decoder(place, threads if place.reopens else 1)
+        self._frames = self._decoder.frames()
+        self._from_start = True
+        self._carried = Tally()
+
+    @property
+    def stream(self) -> Any:
+        """PyAV's stream."""
+        return self._decoder.stream
+
+    @property
+    def tally(self) -> Tally:
+        """What went wrong so far."""
+        tally = self._decoder.tally
+        return replace(
+            tally,
+            unindexed=tally.unindexed + self._carried.unindexed,
+            silent=tally.silent + self._carried.silent,
+        )
+
+    def close(self) -> None:
+        """Close what is open; safe to call twice."""
+        self._decoder.close()
+
+    def seek(self, key: Key, expected: list[int], skip: int) -> bool:
+        """Go to the frame `skip` after the key frame of `key`; return whether the way there was as `expected`.
+
+        Parameters
+        ----------
+        key : Key
+            A key packet of the index.
+        expected : list of int
+            The times of the frames from the key frame on: `skip` of them and a few more.
+        skip : int
+            How many frames from the key frame on are not wanted.
+        """
+        try:
+            frames = self._decoder.from_key(key)
+            kept: list[Any] = []
+            for count, pts in enumerate(expected if frames else ()):
+                frame = next(frames, None)  # type: ignore[arg-type]  # not None inside this loop
+                if frame is None or frame.pts != pts or frame.is_corrupt:
+                    return False
+                if count >= skip:
+                    kept.append(frame)
+        except DamagedError:
+            return False
+        if frames is None:
+            return False
+        self._frames, self._from_start = chain(kept, frames), False
+        return True
+
+    def __iter__(self) -> Iterator[Any]:
+        shown, last, in_order = 0, None, True
+        try:
+            for frame in self._frames:
+                pts = frame.pts
+                in_order = in_order and pts is not None and (last is None or pts > last)
+                last = pts
+                shown += 1
+                yield frame
+        except DamagedError:
+            yield from self._resumed(shown, last if in_order else None)
+
+    def _resumed(self, shown: int, last: int | None) -> Iterator[Any]:
+        """Go on without frame threads after `shown` frames, the last of them at time `last` (None: times are no use)."""
+        old = self._decoder
+        self._carried = old.tally
+        old.close()
+        key = next((key for key in reversed(old.keys) if last is not None and key.pts <= last), None)
+        self._decoder = Decoder(self._place, 1)
+        frames = None if key is None else self._decoder.from_key(key)
+        if frames is None:
+            self._decoder.close()
+            self._decoder = Decoder(self._place, 1)
+            frames = self._decoder.frames()
+            if self._from_start:
+                last = None
+                frames = islice(frames, shown, None)
+        if last is not None:
+            frames = dropwhile(lambda frame: frame.pts is None or frame.pts <= last, frames)
+        yield from frames
+
+
+def is_hidden(codec: str, packet: Any) -> bool:
+    """Whether a VP8 or VP9 packet holds only a frame that is never shown (an alternative reference)."""
+    data = memoryview(packet)
+    if codec == "vp8":
+        return not data[0] & 0x10
+    last = data[-1]
+    if last & 0xE0 == 0xC0:
+        length = 2 + ((last & 7) + 1) * ((last >> 3 & 3) + 1)
+        if len(data) >= length and data[-length] == last:
+            return False  # a superframe: hidden frames packed with a shown one
+    bits = data[0] << 8 | (data[1] if len(data) > 1 else 0)
+    at = 4 + (bits >> 12 & 3 == 3)  # marker, profile, and one reserved bit in profile 3
+    if bits >> (15 - at) & 1:
+        return False  # shows a frame decoded before
+    return not bits >> (15 - at - 2) & 1
