@@ -1,3 +1,106 @@
-"""Frames in, hyperframes through, results out: sources -> packing -> scheduling -> operators -> sinks."""
+"""Frames in, hyperframes through, results out: sources -> packing -> scheduling -> operators -> sinks.
+
+The folders are the stages: `sources` open files and arrays, `packing` seals hyperframes, `scheduling` decides what runs
+when, `operators` compute, `sinks` write, `drivers` carry it out, and `pipeline` is the map of a run. Names below are
+imported when first used, so that ``import hyperframes`` stays light.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hyperframes.drivers import Run, RunResult, run, start, stream
+    from hyperframes.errors import (
+        CancelledError,
+        DeadlineError,
+        FrameError,
+        HyperframesError,
+        MissingExtraError,
+        OperatorError,
+        PipelineError,
+        RegistryError,
+        SchedulingError,
+        SinkError,
+        SourceError,
+    )
+    from hyperframes.frames import Clip, Colour, Field, Frame, FrameSpec, Records, RecordSpec
+    from hyperframes.operators import Contract, Operator, Output, View, Worker, operator
+    from hyperframes.packing import Boundary, Halo, Header, Hyperframe, pack, unpack
+    from hyperframes.pipeline import Options, Pipeline, Stage
+    from hyperframes.sinks import Sink, open_sink
+    from hyperframes.sources import Source
+    from hyperframes.sources import open_source as open  # noqa: A004 - hf.open is the contract's name
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "Boundary",
+    "CancelledError",
+    "Clip",
+    "Colour",
+    "Contract",
+    "DeadlineError",
+    "Field",
+    "Frame",
+    "FrameError",
+    "FrameSpec",
+    "Halo",
+    "Header",
+    "Hyperframe",
+    "HyperframesError",
+    "MissingExtraError",
+    "Operator",
+    "OperatorError",
+    "Options",
+    "Output",
+    "Pipeline",
+    "PipelineError",
+    "RecordSpec",
+    "Records",
+    "RegistryError",
+    "Run",
+    "RunResult",
+    "SchedulingError",
+    "Sink",
+    "SinkError",
+    "Source",
+    "SourceError",
+    "Stage",
+    "View",
+    "Worker",
+    "open",
+    "open_sink",
+    "operator",
+    "pack",
+    "run",
+    "start",
+    "stream",
+    "unpack",
+]
+
+_HOMES = {
+    "drivers": ("Run", "RunResult", "run", "start", "stream"),
+    "errors": tuple(name for name in __all__ if name.endswith("Error")),
+    "frames": ("Clip", "Colour", "Field", "Frame", "FrameSpec", "RecordSpec", "Records"),
+    "operators": ("Contract", "Operator", "Output", "View", "Worker", "operator"),
+    "packing": ("Boundary", "Halo", "Header", "Hyperframe", "pack", "unpack"),
+    "pipeline": ("Options", "Pipeline", "Stage"),
+    "sinks": ("Sink", "open_sink"),
+    "sources": ("Source", "open"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_RENAMED = {"open": "open_source"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'hyperframes' has no attribute {name!r}")
+    value = getattr(import_module(f"hyperframes.{_HOME_OF[name]}"), _RENAMED.get(name, name))
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

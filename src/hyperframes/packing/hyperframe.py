@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from hyperframes.errors import FrameError
-from hyperframes.frames import Array, FrameSpec, single_plane
+from hyperframes.frames import Array, FrameSpec, Records, single_plane
 from hyperframes.packing.slab import Slab
 
 if TYPE_CHECKING:
@@ -81,6 +81,8 @@ class Hyperframe:
     spec: FrameSpec
     slab: Slab | None = None
     """The memory the planes lie in, for drivers; None for arrays of others."""
+    records: Records | None = None
+    """Rows of the frames held, where an operator reads records; `planes` is empty then."""
 
     def __len__(self) -> int:
         """T: frames held, halo and padding included."""
@@ -156,6 +158,8 @@ def window(
         if start < first:
             raise _not_held(wanted, first, held)
         return tuple(plane[start - first : stop - first] for plane in planes), index
+    if num_frames is None and stop > held:
+        raise _not_held(wanted, first, held)
     stand_in = boundary.source_index(index, held if num_frames is None else num_frames)
     real = stand_in >= 0
     if stand_in[real].size and (stand_in[real].min() < first or stand_in.max() >= held):

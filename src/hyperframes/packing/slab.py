@@ -5,7 +5,8 @@ from __future__ import annotations
 import mmap
 import os
 import tempfile
-from typing import TYPE_CHECKING
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -74,11 +75,14 @@ class SlabPool:
     """A fixed number of slabs of one spec, made when first leased and kept until the pool goes.
 
     Reused pages cost nothing; fresh ones cost five times a copy. References are counted: the packer and each
-    hyperframe that views a slab hold one. Not thread-safe: the driver that owns the pool serialises calls.
+    hyperframe that views a slab hold one. Threads that share a pool pass the `lock` that guards its counts.
     """
 
-    def __init__(self, spec: FrameSpec, capacity: int, count: int) -> None:
+    def __init__(
+        self, spec: FrameSpec, capacity: int, count: int, lock: AbstractContextManager[Any] | None = None
+    ) -> None:
         self.spec, self.capacity, self.count = spec, capacity, count
+        self._lock = lock or nullcontext()
         self._free: list[Slab] = []
         self._made = 0
 
@@ -100,24 +104,27 @@ class SlabPool:
         SchedulingError
             If all are held: whoever asks must have been given a slot first.
         """
-        if self._free:
-            slab = self._free.pop()
-        elif self._made < self.count:
-            slab = Slab(self.spec, self.capacity)
-            self._made += 1
-        else:
-            raise SchedulingError(f"no free slab: all {self.count} are leased")
-        slab.references = 1
-        return slab
+        with self._lock:
+            if self._free:
+                slab = self._free.pop()
+            elif self._made < self.count:
+                slab = Slab(self.spec, self.capacity)
+                self._made += 1
+            else:
+                raise SchedulingError(f"no free slab: all {self.count} are leased")
+            slab.references = 1
+            return slab
 
     def hold(self, slab: Slab) -> None:
         """Add a reference."""
-        slab.references += 1
+        with self._lock:
+            slab.references += 1
 
     def release(self, slab: Slab) -> None:
         """Drop a reference; the last one frees the slab."""
-        if slab.references < 1:
-            raise SchedulingError("a slab was released more often than it was leased")
-        slab.references -= 1
-        if slab.references == 0:
-            self._free.append(slab)
+        with self._lock:
+            if slab.references < 1:
+                raise SchedulingError("a slab was released more often than it was leased")
+            slab.references -= 1
+            if slab.references == 0:
+                self._free.append(slab)

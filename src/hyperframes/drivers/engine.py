@@ -1,0 +1,693 @@
+"""The offline driver: reads flat out, paced by free slots, and carries out what the scheduler says.
+
+Whichever thread has news steps the scheduler, under one lock: a worker that finishes a task usually takes its next one
+without another thread having to run in between.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import queue
+import threading
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hyperframes.drivers.base import Gate, WorkerThread, start_workers
+from hyperframes.drivers.execute import Buffer, Carried, GroupRunner, Job, result_of
+from hyperframes.drivers.memory import MemorySampler
+from hyperframes.drivers.result import RunResult
+from hyperframes.drivers.setup import Setup, set_up, targets
+from hyperframes.drivers.threads import single_threaded_libraries
+from hyperframes.errors import CancelledError, FrameError, HyperframesError, OperatorError, SchedulingError
+from hyperframes.frames import Clip, FrameSpec, Records
+from hyperframes.instruments import Instrument, Observation, Observers
+from hyperframes.packing import Hyperframe, Packer, SlabPool, view
+from hyperframes.scheduling import Scheduler, StageGraph, StageNode
+from hyperframes.scheduling.events import (
+    Cancel,
+    Done,
+    Drop,
+    Emit,
+    Event,
+    Failed,
+    Instruction,
+    Join,
+    MemoryFreed,
+    Pull,
+    Release,
+    Sealed,
+    Split,
+    Start,
+    Stop,
+    StreamEnded,
+    Task,
+    WorkerJoined,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hyperframes.pipeline import Pipeline
+    from hyperframes.sources import Source
+
+__all__ = ["Engine", "Run"]
+
+
+class Run:
+    """The handle of a started pipeline."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.id = engine.setup.run_id
+        """Source and plan hash: the same for every run of one plan on one input."""
+
+    def wait(self, timeout_seconds: float | None = None) -> RunResult:
+        """Wait for the end and return the result.
+
+        Raises
+        ------
+        HyperframesError
+            What ended the run early.
+        TimeoutError
+            If it takes longer than `timeout_seconds`; the run goes on.
+        """
+        return self._engine.wait(timeout_seconds)
+
+    def cancel(self, reason: str = "cancelled") -> None:
+        """Stop soon: nothing more starts, what runs finishes, incomplete output is removed."""
+        self._engine.cancel(reason)
+
+    def stats(self) -> dict[str, Any]:
+        """Return the counts so far: frames_in, frames_out, filtered, hyperframes, dropped, ready, waiting, running."""
+        return self._engine.stats()
+
+    def join(self) -> None:
+        """Wait for the end without raising what ended it."""
+        self._engine.join()
+
+    def events(self) -> Iterator[Observation]:
+        """Yield what happens from now on until the run ends; a slow reader misses the oldest, and is told how many."""
+        return self._engine.events()
+
+
+class Engine:
+    """Runs one pipeline once.
+
+    Parameters
+    ----------
+    pipeline : Pipeline
+        With at least one sink.
+    instruments : tuple of Instrument
+        Observers of the run.
+
+    Notes
+    -----
+    Threads: one per source, the workers, one for the sinks. Memory: `Setup.memory_bytes`, whatever the length.
+    """
+
+    def __init__(self, pipeline: Pipeline, instruments: tuple[Instrument, ...] = ()) -> None:
+        self.setup: Setup = set_up(pipeline)
+        self._plan = self.setup.plan
+        self._observers = Observers(instruments)
+        self._observed: queue.Queue[Observation] | None = None
+        self._lock = threading.RLock()
+        self._finished = threading.Event()
+        self._stopping = False
+        self._error: BaseException | None = None
+        self._result: RunResult | None = None
+        self._scheduler = Scheduler(
+            self._graph(),
+            policy=pipeline.options.scheduling_policy,
+            capacity=self.setup.in_flight,
+            results=self.setup.in_flight,
+            on_error=pipeline.options.on_error,
+            split_frames=max(8, 2 * self._plan.halo.total),
+        )
+        self._jobs: dict[int, Job] = {}
+        self._partial: dict[int, dict[int, Hyperframe]] = {}  # sealed by some sources, not yet by all
+        self._failed_jobs: dict[int, Job] = {}  # failed, not yet told to the sinks
+        self._causes: dict[int, BaseException] = {}  # why a hyperframe's last attempt failed
+        self._carried: dict[int, Carried] = {}
+        self._runners: dict[int, GroupRunner] = {}
+        self._workers: dict[int, WorkerThread] = {}
+        self._gates = {port: Gate() for port in self.setup.sources}
+        self._input_pools: dict[int, SlabPool] = {}
+        self._export_pools: dict[int, SlabPool] = {}
+        self._sink_queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._lengths: dict[int, int] = {}
+        self._step_ns = 0
+        self._frames_in = self._frames_out = self._filtered = self._hyperframes = self._retries = 0
+        self._dropped: dict[str, int] = {}
+        self._failed: list[dict[str, Any]] = []
+        self._checksum = hashlib.sha256() if pipeline.options.checksum else None
+        self._outputs: list[str] = []
+        self._sampler = MemorySampler(self._observe)
+
+    def _graph(self) -> StageGraph:
+        groups = self._plan.groups
+        nodes = [StageNode(self._group_name(i), g.resource, g.sequential, g.after) for i, g in enumerate(groups)]
+        return StageGraph(tuple(nodes) or (StageNode("pass", "compute", False, ()),))
+
+    def _group_name(self, number: int) -> str:
+        return " + ".join(self._plan.stages[i].name for i in self._plan.groups[number].stages)
+
+    # Life -------------------------------------------------------------------------------------------------------------
+
+    def start(self) -> Run:
+        """Open the sinks, start the threads, and return the handle."""
+        opened = targets(self.setup)
+        try:
+            for key, sink in self.setup.sinks.items():
+                sink.open(opened[key])
+        except BaseException:
+            self.setup.abort()
+            raise
+        self._make_pools()
+        self._sampler.start()
+        self._libraries = single_threaded_libraries()
+        self._libraries.__enter__()
+        self._began = time.perf_counter()
+        self._workers = start_workers(self.setup.workers)
+        threads = [threading.Thread(target=self._deliver, name="hyperframes-sinks", daemon=True)]
+        for port, source in self.setup.sources.items():
+            threads.append(
+                threading.Thread(
+                    target=self._intake, args=(port, source), name=f"hyperframes-source-{port}", daemon=True
+                )
+            )
+        self._threads = threads
+        with self._lock:
+            self._execute(self._scheduler.start())
+        for number, worker in self._workers.items():
+            worker.inbox.put(partial(self._prepare_worker, number))
+        for thread in threads:
+            thread.start()
+        return Run(self)
+
+    def _make_pools(self) -> None:
+        for port, source in self.setup.sources.items():
+            if slabs := self.setup.input_slabs(port):
+                capacity = self.setup.input_capacity(port)
+                self._input_pools[port] = SlabPool(source.spec, capacity, slabs, threading.Lock())
+        for port in self.setup.exported():
+            spec = self._plan.ports[port].spec
+            assert isinstance(spec, FrameSpec)
+            capacity = self.setup.export_capacity(port)
+            self._export_pools[port] = SlabPool(spec, capacity, self.setup.in_flight, threading.Lock())
+
+    def wait(self, timeout_seconds: float | None = None) -> RunResult:
+        """Wait for the end; see `Run.wait`."""
+        if not self._finished.wait(timeout_seconds):
+            raise TimeoutError(f"the run has not ended after {timeout_seconds} s")
+        if self._error is not None:
+            raise self._error
+        assert self._result is not None
+        return self._result
+
+    def join(self) -> None:
+        """Wait for the end; see `Run.join`."""
+        self._finished.wait()
+
+    def cancel(self, reason: str) -> None:
+        """Stop soon; see `Run.cancel`."""
+        self._fail(CancelledError(f"the run was cancelled: {reason}"))
+
+    def _fail(self, error: BaseException) -> None:
+        """End the run with `error`, unless something ended it before."""
+        with self._lock:
+            if self._error is None and not self._finished.is_set():
+                self._error = error
+                if not self._stopping:
+                    self._post(Cancel(type(error).__name__))
+
+    # The scheduler ----------------------------------------------------------------------------------------------------
+
+    def _post(self, event: Event) -> None:
+        with self._lock:
+            began = time.thread_time_ns()
+            try:
+                self._execute(self._scheduler.step(event, time.monotonic_ns()))
+            except SchedulingError as error:
+                self._stop_now(error)
+            self._step_ns += time.thread_time_ns() - began
+
+    def _execute(self, instructions: list[Instruction]) -> None:
+        for instruction in instructions:
+            match instruction:
+                case Start(task, worker, _):
+                    self._hand_over((task,), worker)
+                case Join(tasks, worker):
+                    self._hand_over(tasks, worker)
+                case Split(sequence, stage, parts):
+                    self._jobs[sequence].parts[stage] = parts
+                case Release(sequence):
+                    self._release(sequence)
+                case Emit(sequence):
+                    self._queue_for_sinks(sequence)
+                case Drop(sequence, reason):
+                    self._drop(sequence, reason)
+                case Pull(n):
+                    for gate in self._gates.values():
+                        gate.grant(n)
+                case Stop(error, failed):
+                    self._stop(error, failed)
+
+    def _hand_over(self, tasks: tuple[Task, ...], number: int) -> None:
+        for task in tasks:
+            job = self._jobs[task.id]
+            for port in self._exports_of(task.stage):
+                if port not in job.buffers:
+                    job.buffers[port] = self._lease(job, port)
+        worker = self._workers[number]
+        worker.handed_over_ns = time.perf_counter_ns()
+        worker.inbox.put(partial(self._run_tasks, tasks, number))
+
+    def _exports_of(self, group: int) -> list[int]:
+        if not self._plan.groups:
+            return []
+        return [port for port in self._plan.groups[group].exports if port in self._export_pools]
+
+    def _lease(self, job: Job, port: int) -> Buffer:
+        slab = self._export_pools[port].lease()
+        start, stop = self._plan.export_range(port, job.core, job.num_frames, first=True, last=True)
+        return Buffer(slab.planes, start, stop, slab)
+
+    def _release(self, sequence: int) -> None:
+        """No task reads the hyperframe again: give back what the sinks do not need."""
+        job = self._jobs[sequence]
+        sunk = set(self._plan.sinks.values())
+        for port, hyperframe in job.inputs.items():
+            if port not in sunk and hyperframe.slab is not None:
+                self._input_pools[port].release(hyperframe.slab)
+        for port in [p for p in job.buffers if p not in sunk]:
+            self._give_back(job, port)
+        job.released = True
+        if job.dropped:
+            self._release_results(self._jobs.pop(sequence))
+
+    def _release_results(self, job: Job) -> None:
+        sunk = set(self._plan.sinks.values())
+        for port in list(job.buffers):
+            self._give_back(job, port)
+        for port, hyperframe in job.inputs.items():
+            if port in sunk and hyperframe.slab is not None:
+                self._input_pools[port].release(hyperframe.slab)
+
+    def _give_back(self, job: Job, port: int) -> None:
+        slab = job.buffers.pop(port).slab
+        if slab is not None:
+            self._export_pools[port].release(slab)
+
+    def _queue_for_sinks(self, sequence: int) -> None:
+        self._queue_failed(before=sequence)
+        self._sink_queue.put(self._jobs.pop(sequence))
+
+    def _queue_failed(self, before: int | None = None) -> None:
+        """Tell the sinks of hyperframes that failed, each in its place."""
+        for sequence in sorted(self._failed_jobs):
+            if before is None or sequence < before:
+                self._sink_queue.put(self._failed_jobs.pop(sequence))
+
+    def _drop(self, sequence: int, reason: str) -> None:
+        """Give a hyperframe up; its memory goes when no worker reads it any more."""
+        job = self._jobs[sequence]
+        job.dropped = reason
+        self._dropped[reason] = self._dropped.get(reason, 0) + 1
+        self._observe({"kind": "dropped", "sequence": sequence, "id": job.id, "reason": reason, "core": job.core})
+        if reason in {"failed", "ancestor_failed"}:
+            cause = str(self._causes.get(sequence, "a hyperframe that it depends on failed"))
+            self._failed.append({"id": job.id, "frames": list(job.core), "error": cause})
+            self._failed_jobs[sequence] = job
+        if job.released:
+            self._release_results(self._jobs.pop(sequence))
+
+    def _stop(self, error: str | None, failed: tuple[int, ...] = ()) -> None:
+        if error is not None and self._error is None:
+            self._error = self._causes.get(failed[0]) if failed else HyperframesError(error)
+        if not self._stopping:
+            self._stopping = True
+            self._queue_failed()
+            self._sink_queue.put(None)
+            for gate in self._gates.values():
+                gate.open()
+
+    def _stop_now(self, error: SchedulingError) -> None:
+        """End with the scheduler's account of an event that cannot happen."""
+        self._error = self._error if isinstance(self._error, SchedulingError) else error
+        self._stop(None)
+
+    # Sources ----------------------------------------------------------------------------------------------------------
+
+    def _intake(self, port: int, source: Source) -> None:
+        try:
+            held = source.arrays()
+            length = self._pack(port, source) if held is None else self._view(port, source, held)
+            if not self._stopping:
+                self._source_ended(port, length)
+        except BaseException as error:  # noqa: BLE001 - handed to whoever waits for the run
+            self._fail(error)
+
+    def _pack(self, port: int, source: Source) -> int:
+        margin, options = self._plan.margins[port], self.setup.pipeline.options
+        start, stop = options.range
+        first = max(0, start - margin.before)
+        packer = Packer(
+            source.spec,
+            self.setup.size,
+            margin,
+            self._input_pools[port],
+            stream=source.name,
+            plan_id=self.setup.run_id,
+            first_frame=first,
+            cores=options.range,
+        )
+        granted = 0
+        try:
+            for frame in source.read(first, None if stop is None else stop + margin.after):
+                if granted == packer.num_sealed:
+                    self._gates[port].pass_one()
+                    granted += 1
+                if self._stopping:
+                    return packer.num_frames
+                _copy_into(packer.slot(), frame.planes, frame.index, source.name)
+                packer.repaired_pts = source.repaired_pts
+                if port == 0:
+                    self._frames_in += 1
+                sealed = packer.push(frame.pts, frame.duration)
+                if sealed is not None:
+                    self._sealed(port, sealed)
+                if not packer.wants_frames:
+                    break
+            for sealed in packer.finish():
+                if granted == sealed.header.sequence:
+                    self._gates[port].pass_one()
+                    granted += 1
+                self._sealed(port, sealed)
+        finally:
+            packer.abandon()
+        return packer.num_frames
+
+    def _view(self, port: int, source: Source, held: tuple[Any, Any]) -> int:
+        planes, pts = held
+        hyperframes = view(
+            planes,
+            pts,
+            source.spec,
+            self.setup.size,
+            self._plan.margins[port],
+            stream=source.name,
+            plan_id=self.setup.run_id,
+            cores=self.setup.pipeline.options.range,
+        )
+        for hyperframe in hyperframes:
+            self._gates[port].pass_one()
+            if self._stopping:
+                break
+            if port == 0:
+                self._frames_in += hyperframe.size
+            self._sealed(port, hyperframe)
+        return len(pts)
+
+    def _sealed(self, port: int, hyperframe: Hyperframe) -> None:
+        """Take note of a sealed hyperframe; once every source has sealed its own, it is a job."""
+        sequence = hyperframe.header.sequence
+        with self._lock:
+            if self._stopping:
+                return
+            inputs = self._partial.setdefault(sequence, {})
+            inputs[port] = hyperframe
+            if len(inputs) < len(self.setup.sources):
+                return
+            del self._partial[sequence]
+            self._check_aligned(inputs)
+            header = inputs[0].header
+            job = Job(sequence, header.core, header.stream_length, header.end, dict(sorted(inputs.items())))
+            self._jobs[sequence] = job
+            self._hyperframes += 1
+            self._observe({"kind": "sealed", "sequence": sequence, "id": job.id, "core": job.core})
+            size = job.core[1] - job.core[0]
+            self._post(Sealed(sequence, cost=float(size), frames=size))
+
+    def _check_aligned(self, inputs: dict[int, Hyperframe]) -> None:
+        cores = {hyperframe.header.core for hyperframe in inputs.values()}
+        if len(cores) > 1:
+            self._fail(self._unequal({p: h.header.core[1] for p, h in inputs.items()}))
+
+    def _source_ended(self, port: int, length: int) -> None:
+        with self._lock:
+            self._lengths[port] = length
+            if len(self._lengths) < len(self.setup.sources):
+                return
+            if self.setup.pipeline.options.range[1] is None and len(set(self._lengths.values())) > 1:
+                self._fail(self._unequal(self._lengths))
+            self._post(StreamEnded())
+
+    def _unequal(self, lengths: dict[int, int]) -> FrameError:
+        told = ", ".join(f"{self._plan.ports[p].name!r} has {n}" for p, n in sorted(lengths.items()))
+        return FrameError(
+            f"sources of one pipeline must have the same number of frames: {told}",
+            hint="Use --range START:STOP to take a stretch that all of them have.",
+        )
+
+    # Workers ----------------------------------------------------------------------------------------------------------
+
+    def _prepare_worker(self, number: int) -> None:
+        worker = self._workers[number]
+        try:
+            runner = self._runners[number] = GroupRunner(self._plan, worker.worker)
+            runner.prepare()
+        except BaseException as error:  # noqa: BLE001 - handed to whoever waits for the run
+            self._fail(error)
+        self._post(WorkerJoined(number, worker.worker.resource))
+
+    def _run_tasks(self, tasks: tuple[Task, ...], number: int) -> None:
+        for task in tasks:
+            self._run_task(task, number)
+
+    def _run_task(self, task: Task, number: int) -> None:
+        job = self._jobs[task.id]
+        began = time.perf_counter_ns()
+        try:
+            self._run_group(job, task, self._runners[number])
+        except BaseException as error:  # noqa: BLE001 - counted, reported, and retried or ended by the scheduler
+            self._task_failed(task, job, error)
+            return
+        ns = time.perf_counter_ns() - began
+        self._observe(
+            {
+                "kind": "done",
+                "sequence": task.id,
+                "id": job.id,
+                "stage": self._group_name(task.stage) if self._plan.groups else "pass",
+                "part": task.part,
+                "worker": number,
+                "begin_ns": began,
+                "duration_ns": ns,
+            }
+        )
+        self._post(Done(task, ns))
+
+    def _run_group(self, job: Job, task: Task, runner: GroupRunner) -> None:
+        if not self._plan.groups:
+            return
+        group = self._plan.groups[task.stage]
+        if self._plan.stages[group.stages[0]].sequential:
+            runner.run_sequential(job, task.stage, self._carried.setdefault(task.stage, Carried()))
+        else:
+            runner.run(job, task.stage, task.part)
+
+    def _task_failed(self, task: Task, job: Job, error: BaseException) -> None:
+        self._observe(
+            {"kind": "failed", "sequence": task.id, "id": job.id, "attempt": job.attempt, "error": str(error)}
+        )
+        with self._lock:
+            job.attempt += 1
+            self._causes[task.id] = error
+            if isinstance(error, OperatorError):
+                self._post(Failed(task))
+                self._retries += not job.dropped and not self._stopping
+            else:
+                self._fail(error)
+                self._post(Failed(task, transient=False))
+
+    # Sinks ------------------------------------------------------------------------------------------------------------
+
+    def _deliver(self) -> None:
+        """Give results to the sinks in order, then close them; the last thread to have work."""
+        while (job := self._sink_queue.get()) is not None:
+            try:
+                if self._error is None:
+                    self._write(job)
+            except BaseException as error:  # noqa: BLE001 - handed to whoever waits for the run
+                self._fail(error)
+            if not job.dropped:
+                self._release_results(job)
+                self._post(MemoryFreed(1))
+        self._end()
+
+    def _write(self, job: Job) -> None:
+        whole = not job.dropped
+        for number, (key, sink) in enumerate(self.setup.sinks.items()):
+            port = self._plan.sinks[key]
+            result, left_out = result_of(self._plan, port, job) if whole else (self._zeros(port, job), 0)
+            if result is None:
+                continue
+            if number == 0:
+                self._filtered += left_out
+                self._frames_out += len(result) if whole else 0
+                if self._checksum is not None and isinstance(result, Clip):
+                    add_frames(self._checksum, result)
+            sink.write(result)
+        self._observe({"kind": "emitted", "sequence": job.sequence, "id": job.id, "core": job.core, "whole": whole})
+
+    def _zeros(self, number: int, job: Job) -> Clip | Records | None:
+        """Return what stands for a failed hyperframe: zeros that the mask marks, or no rows."""
+        port = self._plan.ports[number]
+        if not isinstance(port.spec, FrameSpec):
+            return None
+        owned = port.owned(job.core)
+        count = owned[1] - owned[0]
+        source = next(iter(job.inputs.values()))
+        planes = tuple(np.zeros((count, *shape), port.spec.dtype) for shape in port.spec.shapes)
+        pts = source.header.pts[source.core][:count]
+        pts = np.pad(pts, (0, count - len(pts)), mode="edge")
+        return Clip(planes, pts, np.arange(*owned), port.spec, None, np.zeros(count, bool), job.id)
+
+    def _end(self) -> None:
+        """Everything was delivered or given up: finish the sinks, stop the threads, make the result."""
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                thread.join()
+        for worker in self._workers.values():
+            worker.inbox.put(None)
+            worker.thread.join()
+        try:
+            if self._error is None:
+                for sink in self.setup.sinks.values():
+                    name = sink.close()
+                    if name is not None:
+                        self._outputs.append(name)
+        except BaseException as error:  # noqa: BLE001 - handed to whoever waits for the run
+            self._error = error
+        if self._error is None:
+            self.setup.close()
+        else:
+            self.setup.abort(keep_parts=isinstance(self._error, CancelledError))
+        seconds = time.perf_counter() - self._began
+        self._libraries.__exit__(None, None, None)
+        peak = self._sampler.stop()
+        if self._error is None:
+            self._result = self._make_result(seconds, peak)
+        self._observe({"kind": "finished", "seconds": seconds, "error": str(self._error or "")})
+        self._finished.set()
+
+    def _make_result(self, seconds: float, peak: int) -> RunResult:
+        setup, plan = self.setup, self._plan
+        busy: dict[str, float] = {}
+        for runner in self._runners.values():
+            for name, spent in runner.seconds.items():
+                busy[name] = busy.get(name, 0.0) + spent
+        idle_ns = sum(worker.waited_ns for worker in self._workers.values())
+        warnings = list(setup.warnings)
+        for source in setup.sources.values():
+            warnings += source.warnings
+        for sink in setup.sinks.values():
+            warnings += getattr(sink, "warnings", ())
+        warnings += [f"an observer failed and was left out: {error}" for _, error in self._observers.failures]
+        return RunResult(
+            id=setup.run_id,
+            frames_in=self._frames_in,
+            frames_out=self._frames_out,
+            filtered=self._filtered,
+            hyperframes=self._hyperframes,
+            size=setup.size,
+            halo=plan.operator_halo,
+            workers=setup.num_workers,
+            executor=setup.pipeline.options.executor,
+            seconds=seconds,
+            peak_memory_bytes=peak,
+            scheduler_share=(self._step_ns + idle_ns) / 1e9 / max(1e-9, setup.num_workers * seconds),
+            stages={name: round(spent, 6) for name, spent in busy.items()},
+            conversions=list(plan.conversions),
+            retries=self._retries,
+            failed=self._failed,
+            output=self._outputs,
+            warnings=warnings,
+            frames_sha256=self._checksum.hexdigest() if self._checksum else None,
+            sinks=dict(setup.sinks),
+        )
+
+    # Watching ---------------------------------------------------------------------------------------------------------
+
+    def _observe(self, observation: Observation) -> None:
+        if self._observers or self._observed is not None:
+            observation.setdefault("ns", time.perf_counter_ns())
+            self._observers.observe(observation)
+            if self._observed is not None:
+                _put_dropping_oldest(self._observed, observation)
+
+    def stats(self) -> dict[str, Any]:
+        """Return the counts so far; see `Run.stats`."""
+        with self._lock:
+            return {
+                "frames_in": self._frames_in,
+                "frames_out": self._frames_out,
+                "filtered": self._filtered,
+                "hyperframes": self._hyperframes,
+                "num_frames": self.setup.num_frames,
+                "dropped": dict(self._dropped),
+                "finished": self._finished.is_set(),
+                **dataclasses.asdict(self._scheduler.metrics()),
+            }
+
+    def events(self) -> Iterator[Observation]:
+        """Yield observations; see `Run.events`."""
+        with self._lock:
+            if self._observed is None:
+                self._observed = queue.Queue(maxsize=10_000)
+            observed = self._observed
+        while True:
+            try:
+                observation = observed.get(timeout=0.2)
+            except queue.Empty:
+                if self._finished.is_set():
+                    return
+                continue
+            yield observation
+            if observation["kind"] == "finished":
+                return
+
+
+def _put_dropping_oldest(target: queue.Queue[Observation], observation: Observation) -> None:
+    try:
+        target.put_nowait(observation)
+    except queue.Full:
+        lost = target.get_nowait()
+        observation["missed"] = lost.get("missed", 0) + 1
+        target.put_nowait(observation)
+
+
+def _copy_into(slot: tuple[Any, ...], planes: tuple[Any, ...], index: int, source: str) -> None:
+    for target, plane in zip(slot, planes, strict=True):
+        if target.shape != plane.shape:
+            raise FrameError(
+                f"all frames of {source} must have one shape: expected {target.shape}, got {plane.shape} in frame {index}",
+                expected=target.shape,
+                got=plane.shape,
+                index=index,
+            )
+        np.copyto(target, plane)
+
+
+def add_frames(digest: Any, clip: Clip) -> None:
+    """Add the bytes of every frame of `clip`, plane after plane, to `digest`: the same however frames are grouped."""
+    if len(clip.planes) == 1:
+        digest.update(np.ascontiguousarray(clip.planes[0]).data)
+        return
+    for t in range(len(clip)):
+        for plane in clip.planes:
+            digest.update(np.ascontiguousarray(plane[t]).data)

@@ -1,0 +1,423 @@
+"""What a worker does: run one group of stages on one hyperframe. Knows nothing of threads, queues or sinks."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hyperframes.errors import OperatorError
+from hyperframes.frames import Array, Clip, FrameSpec, Records, RecordSpec
+from hyperframes.operators import State, View, Worker
+from hyperframes.packing import Halo, Header, Hyperframe, Slab, window
+from hyperframes.pipeline import Plan, PlannedStage, Range
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from fractions import Fraction
+
+__all__ = ["Buffer", "Carried", "GroupRunner", "Job", "result_of"]
+
+
+@dataclass(slots=True, eq=False)
+class Buffer:
+    """The entries [start, stop) of one port for one hyperframe."""
+
+    planes: tuple[Array, ...]
+    start: int
+    stop: int
+    slab: Slab | None = None
+
+    def part(self, wanted: Range) -> tuple[Array, ...]:
+        """Return writable arrays of the entries `wanted`."""
+        return tuple(plane[wanted[0] - self.start : wanted[1] - self.start] for plane in self.planes)
+
+
+@dataclass(slots=True, eq=False)
+class Job:
+    """One hyperframe on its way through the plan."""
+
+    sequence: int
+    core: Range
+    num_frames: int | None
+    """N, where the stream's end was known when the hyperframe was sealed."""
+    end: bool
+    inputs: dict[int, Hyperframe]
+    """By source port."""
+    buffers: dict[int, Buffer] = field(default_factory=dict)
+    """By exported port of kind frames or windows."""
+    rows: dict[int, list[tuple[int, list[Any]]]] = field(default_factory=dict)
+    """By exported port of kind records or spans: (part, rows)."""
+    kept: dict[int, Array] = field(default_factory=dict)
+    """By port of a selecting stage: (owned,) bool."""
+    parts: dict[int, int] = field(default_factory=dict)
+    """By group: into how many parts it was split."""
+    attempt: int = 0
+    released: bool = False
+    """No task reads it any more."""
+    dropped: str = ""
+    """Why it was given up."""
+
+    @property
+    def id(self) -> str:
+        """The hyperframe's id."""
+        return next(iter(self.inputs.values())).header.id
+
+
+@dataclass(slots=True, eq=False)
+class Carried:
+    """What a sequential stage hands from one hyperframe to the next."""
+
+    state: State | None = None
+    done: int | None = None
+    """Input frames up to here have been worked on; None at the start of a run."""
+    tails: dict[int, Buffer] = field(default_factory=dict)
+    """By output port: the last entries made, which the next hyperframe's readers need again."""
+
+
+class GroupRunner:
+    """Runs groups on one worker; holds what its operators prepared and its scratch memory."""
+
+    def __init__(self, plan: Plan, worker: Worker) -> None:
+        self.plan, self.worker = plan, worker
+        self.seconds: dict[str, float] = {}
+        """Time spent in each stage's operator."""
+        self._prepared: dict[int, Any] = {}
+        self._scratch: dict[int, tuple[Array, ...]] = {}
+
+    def prepare(self) -> None:
+        """Let every operator make what this worker shares between hyperframes."""
+        for index in {i for group in self.plan.groups for i in group.stages}:
+            self._prepared_for(index)
+
+    def run(self, job: Job, number: int, part: int = 0) -> None:
+        """Run (a part of) group `number` on an independent hyperframe."""
+        group = self.plan.groups[number]
+        parts = job.parts.get(number, 1)
+        core = part_of(job.core, part, parts)
+        exports = {
+            port: self.plan.export_range(port, core, job.num_frames, first=part == 0, last=part == parts - 1)
+            for port in group.exports
+        }
+        made: dict[int, Buffer] = {}
+        rows: dict[int, list[Any]] = {}
+        cores = self.plan.stage_cores(group, exports, job.num_frames)
+        for index in group.stages:
+            if index in cores:
+                self._run_stage(job, index, cores[index], exports, made, rows)
+        for port, found in rows.items():
+            if port in group.exports:
+                job.rows.setdefault(port, []).append((part, found))
+
+    def _run_stage(
+        self,
+        job: Job,
+        index: int,
+        core: Range,
+        exports: dict[int, Range],
+        made: dict[int, Buffer],
+        rows: dict[int, list[Any]],
+    ) -> None:
+        stage = self.plan.stages[index]
+        targets: dict[int, Buffer] = {}
+        for number in stage.outputs:
+            port = self.plan.ports[number]
+            owned = port.output.owned(core)  # type: ignore[union-attr]  # a stage's port
+            if isinstance(port.spec, RecordSpec):
+                rows[number] = []
+                targets[number] = Buffer((), *owned)
+            elif exports.get(number) == owned:
+                targets[number] = Buffer(job.buffers[number].part(owned), *owned)
+            else:
+                targets[number] = Buffer(self._scratch_for(number, owned[1] - owned[0]), *owned)
+        for piece in pieces(core, stage.halo, self._input_length(job, stage)):
+            views = self._views(stage, targets, piece)
+            inputs = tuple(self._input(job, stage, port, piece, made, rows) for port in stage.inputs)
+            self._apply(job, index, inputs, views, None)
+            self._collect(job, stage, views, rows)
+        for number, target in targets.items():
+            wanted = exports.get(number)
+            if wanted is not None and target.planes and wanted != (target.start, target.stop):
+                for source, out in zip(target.part(wanted), job.buffers[number].part(wanted), strict=True):
+                    np.copyto(out, source)
+            made[number] = target
+
+    def run_sequential(self, job: Job, number: int, carried: Carried) -> None:
+        """Run a stage that carries state; the driver calls it for one hyperframe after the other."""
+        (index,) = self.plan.groups[number].stages
+        stage = self.plan.stages[index]
+        start = self.plan.fresh_start(stage, job.core[0]) if carried.done is None else carried.done
+        core = (start, max(start, self.plan.frontier(stage, job.core[1], job.num_frames)))
+        targets: dict[int, Buffer] = {}
+        for port in stage.outputs:
+            owned = self.plan.ports[port].output.owned(core)  # type: ignore[union-attr]  # a stage's port
+            if port in job.buffers:
+                self._bring_tail(job.buffers[port], carried.tails.get(port), owned[0])
+                targets[port] = Buffer(job.buffers[port].part(owned), *owned)
+            elif isinstance(self.plan.ports[port].spec, RecordSpec):
+                targets[port] = Buffer((), *owned)
+            else:
+                targets[port] = Buffer(self._scratch_for(port, owned[1] - owned[0]), *owned)
+        rows: dict[int, list[Any]] = {}
+        state = carried.state
+        cuts = list(pieces(core, stage.halo, self._input_length(job, stage)))
+        if not cuts and job.end:
+            cuts = [core]  # what was held back comes out with the end
+        for piece in cuts:
+            views = self._views(stage, targets, piece)
+            end = job.end and piece is cuts[-1]
+            inputs = tuple(self._input(job, stage, port, piece, {}, {}, end=end) for port in stage.inputs)
+            state = self._apply(job, index, inputs, views, state)
+            self._collect(job, stage, views, rows)
+        for port, found in rows.items():
+            job.rows.setdefault(port, []).append((0, found))
+        carried.state, carried.done = state, core[1]
+        self._keep_tails(job, stage, carried)
+
+    def _bring_tail(self, buffer: Buffer, tail: Buffer | None, stop: int) -> None:
+        if tail is None or buffer.start >= stop:
+            return
+        wanted = (buffer.start, stop)
+        for source, out in zip(tail.part(wanted), buffer.part(wanted), strict=True):
+            np.copyto(out, source)
+
+    def _keep_tails(self, job: Job, stage: PlannedStage, carried: Carried) -> None:
+        for port in stage.outputs:
+            if port not in job.buffers or not self.plan.margins[port].total:
+                continue
+            buffer = job.buffers[port]
+            start = max(buffer.start, self.plan.ports[port].owned(job.core)[1] - self.plan.margins[port].before)
+            copies = tuple(np.array(plane) for plane in buffer.part((start, buffer.stop)))
+            carried.tails[port] = Buffer(copies, start, buffer.stop)
+
+    # Pieces of a stage ------------------------------------------------------------------------------------------------
+
+    def _views(self, stage: PlannedStage, targets: dict[int, Buffer], piece: Range) -> tuple[View, ...]:
+        views = []
+        for number in stage.outputs:
+            output = self.plan.ports[number].output
+            assert output is not None
+            start, stop = output.owned(piece)
+            planes = targets[number].part((start, stop)) if targets[number].planes else ()
+            views.append(View(output, start, stop, planes))
+        return tuple(views)
+
+    def _input(
+        self,
+        job: Job,
+        stage: PlannedStage,
+        number: int,
+        piece: Range,
+        made: dict[int, Buffer],
+        rows: dict[int, list[Any]],
+        *,
+        end: bool | None = None,
+    ) -> Hyperframe:
+        port = self.plan.ports[number]
+        wanted = (piece[0] - stage.halo.before, piece[1] + stage.halo.after)
+        length = port.length(job.num_frames)
+        source = self._root(job)
+        if isinstance(port.spec, RecordSpec):
+            ids = np.arange(*wanted)
+            ids = np.where((ids >= 0) & (ids < (ids[-1] + 1 if length is None else length)), ids, -1)
+            found = rows.get(number) or [
+                row for _, part in sorted(job.rows.get(number, []), key=_first) for row in part
+            ]
+            records = _table(found, port.spec, source, wanted)
+            return self._hyperframe(job, number, piece, wanted, (), ids, end, records)
+        if number in job.inputs:
+            held = job.inputs[number]
+            planes, first = held.planes, held.header.read[0]
+        else:
+            buffer = made.get(number) or job.buffers[number]
+            planes, first = tuple(p[: buffer.stop - buffer.start] for p in buffer.planes), buffer.start
+        planes, ids = window(planes, first, wanted, length, self.plan.boundary)
+        return self._hyperframe(job, number, piece, wanted, planes, ids, end, None)
+
+    def _hyperframe(
+        self,
+        job: Job,
+        number: int,
+        piece: Range,
+        wanted: Range,
+        planes: tuple[Array, ...],
+        ids: Array,
+        end: bool | None,
+        records: Records | None,
+    ) -> Hyperframe:
+        port, source = self.plan.ports[number], self._root(job)
+        positions = np.arange(*wanted)
+        mask = positions == ids
+        real = positions[mask]
+        views = []
+        for plane in planes:
+            view = plane[:]
+            view.flags.writeable = False
+            views.append(view)
+        pts, durations = times_of(source, np.where(ids >= 0, ids, np.clip(positions, 0, None)), port.total_rate)
+        header = Header(
+            sequence=job.sequence,
+            id=source.header.id,
+            streams=source.header.streams,
+            core=piece,
+            read=(int(real[0]), int(real[-1]) + 1) if len(real) else piece,
+            pad_before=int(np.argmax(mask)) if len(real) else len(mask),
+            pad_after=int(np.argmax(mask[::-1])) if len(real) else 0,
+            frame_ids=ids,
+            pts=pts,
+            time_base=source.header.time_base,
+            durations=durations,
+            kind=source.header.kind,
+            clock=source.header.clock,
+            gaps=source.header.gaps,
+            repaired_pts=source.header.repaired_pts,
+            seal_reason=source.header.seal_reason,
+            attempt=job.attempt,
+            end=job.end if end is None else end,
+            stream_length=port.length(job.num_frames),
+        )
+        spec = port.spec if isinstance(port.spec, FrameSpec) else source.spec
+        core = slice(piece[0] - wanted[0], piece[1] - wanted[0])
+        return Hyperframe(header, tuple(views), core, mask, spec, records=records)
+
+    def _apply(
+        self, job: Job, index: int, inputs: tuple[Hyperframe, ...], views: tuple[View, ...], state: State | None
+    ) -> State | None:
+        stage = self.plan.stages[index]
+        began = time.perf_counter()
+        try:
+            return stage.operator.apply(inputs, views, state, self._prepared_for(index))
+        except Exception as error:
+            first, last = job.core[0], job.core[1] - 1
+            detail = str(error) or type(error).__name__
+            raise OperatorError(
+                f"stage {stage.name!r} failed on frames {first} to {last} (hyperframe {job.id}): "
+                f"{type(error).__name__}: {detail}",
+                stage=stage.name,
+                hyperframe=job.id,
+                frames=job.core,
+                hint=getattr(error, "hint", None)
+                or f"Run it on these frames alone: --range {first}:{last + 1} --debug",
+            ) from error
+        finally:
+            self.seconds[stage.name] = self.seconds.get(stage.name, 0.0) + time.perf_counter() - began
+
+    def _collect(self, job: Job, stage: PlannedStage, views: tuple[View, ...], rows: dict[int, list[Any]]) -> None:
+        for number, view in zip(stage.outputs, views, strict=True):
+            if view.rows:
+                rows.setdefault(number, []).extend(view.rows)
+            if view.kept is not None:
+                self._note_kept(job, number, view)
+
+    def _note_kept(self, job: Job, number: int, view: View) -> None:
+        owned = self.plan.ports[number].owned(job.core)
+        kept = job.kept.setdefault(number, np.ones(owned[1] - owned[0], bool))
+        low, high = max(view.start, owned[0]), min(view.stop, owned[1])
+        if low < high and view.kept is not None:
+            kept[low - owned[0] : high - owned[0]] = view.kept[low - view.start : high - view.start]
+
+    def _prepared_for(self, index: int) -> Any:
+        if index not in self._prepared:
+            self._prepared[index] = self.plan.stages[index].operator.prepare(self.worker)
+        return self._prepared[index]
+
+    def _scratch_for(self, number: int, entries: int) -> tuple[Array, ...]:
+        """Return arrays for `entries` of a port that stays inside this worker; made once, grown seldom."""
+        held = self._scratch.get(number)
+        if held is None or len(held[0]) < entries:
+            spec = self.plan.ports[number].spec
+            assert isinstance(spec, FrameSpec)
+            held = self._scratch[number] = tuple(np.empty((entries, *shape), spec.dtype) for shape in spec.shapes)
+        return tuple(plane[:entries] for plane in held)
+
+    def _root(self, job: Job) -> Hyperframe:
+        return next(iter(job.inputs.values()))
+
+    def _input_length(self, job: Job, stage: PlannedStage) -> int | None:
+        return self.plan.ports[stage.inputs[0]].length(job.num_frames)
+
+
+def part_of(core: Range, part: int, parts: int) -> Range:
+    """Return the `part`-th of `parts` equal shares of `core`."""
+    start, count = core[0], core[1] - core[0]
+    return start + part * count // parts, start + (part + 1) * count // parts
+
+
+def pieces(core: Range, halo: Halo, length: int | None) -> Iterator[Range]:
+    """Cut `core` where its windows cross an end of the stream, so that only the few frames there are gathered."""
+    cuts = {core[0], core[1]}
+    if core[0] < halo.before < core[1]:
+        cuts.add(halo.before)
+    if length is not None and core[0] < length - halo.after < core[1]:
+        cuts.add(length - halo.after)
+    edges = sorted(cuts)
+    yield from itertools.pairwise(edges)
+
+
+def times_of(source: Hyperframe, entries: Array, rate: Fraction) -> tuple[Array, Array | None]:
+    """Return pts and durations of a port's entries: entry j stands at source frame j / rate."""
+    header = source.header
+    first = header.read[0]
+    if rate == 1:
+        at = np.clip(entries - first, 0, len(header.pts) - 1)
+        return header.pts[at], None if header.durations is None else header.durations[at]
+    scaled = entries * rate.denominator
+    at = np.clip(scaled // rate.numerator - first, 0, len(header.pts) - 1)
+    after = np.minimum(at + 1, len(header.pts) - 1)
+    step = np.where(
+        after > at, header.pts[after] - header.pts[at], 0 if header.durations is None else header.durations[at]
+    )
+    return header.pts[at] + step * (scaled % rate.numerator) // rate.numerator, None
+
+
+def _first(item: tuple[int, Any]) -> int:
+    return item[0]
+
+
+def _table(found: list[Any], spec: RecordSpec, source: Hyperframe, wanted: Range | None) -> Records:
+    """Put rows together in order of frames; only those of frames `wanted`, if given."""
+    index = np.concatenate([row[0] for row in found]) if found else np.empty(0, np.int64)
+    order = np.argsort(index, kind="stable")
+    if wanted is not None:
+        order = order[(index[order] >= wanted[0]) & (index[order] < wanted[1])]
+    columns = {
+        f.name: np.concatenate([row[2][f.name] for row in found])[order] if found else np.empty((0, *f.shape), f.dtype)
+        for f in spec.fields
+    }
+    stops = [row[1] for row in found if row[1] is not None]
+    stop = np.concatenate(stops)[order] if stops else None
+    header = source.header
+    held = header.pts[np.clip(index - header.read[0], 0, max(0, len(header.pts) - 1))]
+    given = [row[3] if row[3] is not None else held[at : at + len(row[0])] for row, at in _offsets(found)]
+    pts = np.concatenate(given)[order] if given else held
+    return Records(columns, index[order], pts, spec, stop, header.id)
+
+
+def _offsets(found: list[Any]) -> Iterator[tuple[Any, int]]:
+    at = 0
+    for row in found:
+        yield row, at
+        at += len(row[0])
+
+
+def result_of(plan: Plan, port_number: int, job: Job) -> tuple[Clip | Records, int]:
+    """Return what a sink receives of `port_number` for one hyperframe, and how many outputs were left out."""
+    port = plan.ports[port_number]
+    source = next(iter(job.inputs.values()))
+    if isinstance(port.spec, RecordSpec):
+        found = [row for _, part in sorted(job.rows.get(port_number, []), key=_first) for row in part]
+        return _table(found, port.spec, source, None), 0
+    owned = port.owned(job.core)
+    planes = source.core_planes if port_number in job.inputs else job.buffers[port_number].part(owned)
+    entries = np.arange(*owned)
+    pts, durations = times_of(source, entries, port.total_rate)
+    kept = job.kept.get(port_number)
+    if kept is not None and not kept.all():
+        planes = tuple(plane[kept] for plane in planes)
+        entries, pts = entries[kept], pts[kept]
+        durations = None if durations is None else durations[kept]
+    left_out = owned[1] - owned[0] - len(entries)
+    return Clip(planes, pts, entries, port.spec, durations, None, job.id), left_out

@@ -1,0 +1,80 @@
+"""Quantities as people read them: bytes, seconds, counts and shares with their units."""
+
+from __future__ import annotations
+
+__all__ = ["bytes_text", "count_text", "rate_text", "seconds_text", "share_text"]
+
+
+def bytes_text(count: float) -> str:
+    """Return bytes with a decimal unit.
+
+    Examples
+    --------
+    >>> bytes_text(1_536_000), bytes_text(999)
+    ('1.5 MB', '999 B')
+    """
+    for unit, size in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if abs(count) >= size:
+            return f"{_digits(count / size)} {unit}"
+    return f"{count:.0f} B"
+
+
+def seconds_text(seconds: float) -> str:
+    """Return a duration in the unit that fits it.
+
+    Examples
+    --------
+    >>> seconds_text(0.00123), seconds_text(75), seconds_text(0)
+    ('1.23 ms', '1 min 15 s', '0 s')
+    """
+    if seconds >= 3600:
+        minutes = round(seconds / 60)
+        return f"{minutes // 60} h {minutes % 60} min"
+    if seconds >= 60:
+        whole = round(seconds)
+        return f"{whole // 60} min {whole % 60} s"
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= size:
+            return f"{_digits(seconds / size)} {unit}"
+    return f"{seconds * 1e9:.0f} ns" if seconds else "0 s"
+
+
+def count_text(count: int, noun: str, plural: str = "") -> str:
+    """Return a count with its noun, and a comma every three digits.
+
+    Examples
+    --------
+    >>> count_text(1, "frame"), count_text(21_766, "frame")
+    ('1 frame', '21,766 frames')
+    """
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
+def rate_text(per_second: float) -> str:
+    """Return frames a second.
+
+    Examples
+    --------
+    >>> rate_text(1234.5), rate_text(7.25)
+    ('1,235 frames/s', '7.25 frames/s')
+    """
+    return f"{_digits(per_second)} frames/s"
+
+
+def share_text(share: float) -> str:
+    """Return a share in percent, exact enough to tell small ones apart.
+
+    Examples
+    --------
+    >>> share_text(0.1234), share_text(0.0042)
+    ('12 %', '0.42 %')
+    """
+    percent = share * 100
+    return f"{percent:.0f} %" if percent >= 10 or percent == 0 else f"{percent:.2g} %"
+
+
+def _digits(value: float) -> str:
+    """Return about three significant digits, never in scientific form."""
+    if abs(value) >= 99.95:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if abs(value) >= 9.995 else f"{value:.2f}".rstrip("0").rstrip(".")

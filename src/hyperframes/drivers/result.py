@@ -1,0 +1,114 @@
+"""What a run returns: counts, figures, and the result itself where it stayed in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from hyperframes.errors import PipelineError
+from hyperframes.frames import Array, Clip, Records
+from hyperframes.packing import Halo
+from hyperframes.sinks import Sink
+
+if TYPE_CHECKING:
+    from hyperframes.drivers.report import Report
+
+__all__ = ["RunResult"]
+
+
+@dataclass(slots=True, eq=False)
+class RunResult:
+    """The outcome of a finished run; `to_json` has the keys of ``hyperframes run --json``."""
+
+    id: str
+    frames_in: int
+    frames_out: int
+    filtered: int
+    """Outputs left out by a selecting operator."""
+    hyperframes: int
+    size: int
+    halo: Halo
+    workers: int
+    executor: str
+    seconds: float
+    peak_memory_bytes: int
+    """Largest summed proportional set size of the process tree."""
+    scheduler_share: float
+    """(coordination CPU + worker idle while a task was ready) / (workers x wall)."""
+    stages: dict[str, float]
+    """Busy seconds per stage, summed over workers."""
+    conversions: list[str]
+    retries: int
+    failed: list[dict[str, Any]]
+    """Hyperframes that failed under ``on_error=continue``: id, frames, error."""
+    output: list[str]
+    warnings: list[str] = field(default_factory=list)
+    frames_sha256: str | None = None
+    sinks: Mapping[str, Sink] = field(default_factory=dict, repr=False)
+    recorder: Any = field(default=None, repr=False)
+
+    @property
+    def frames(self) -> int:
+        """Frames given to the sink."""
+        return self.frames_out
+
+    @property
+    def frames_per_second(self) -> float:
+        """Input frames over wall seconds."""
+        return self.frames_in / self.seconds if self.seconds else 0.0
+
+    @property
+    def value(self) -> Clip | Records:
+        """The result of a run without a sink.
+
+        Raises
+        ------
+        PipelineError
+            If the run had a sink: the result is there.
+        """
+        for sink in self.sinks.values():
+            result = getattr(sink, "result", None)
+            if result is not None:
+                return result  # type: ignore[no-any-return]  # MemorySink's
+        raise PipelineError("the run had a sink, so its result is there", hint="Leave `to` out to keep it in memory.")
+
+    @property
+    def array(self) -> Array:
+        """The frames (T, ...) of a run without a sink; several planes are an error that names ``pixel_format``."""
+        value = self.value
+        if isinstance(value, Records):
+            raise PipelineError("the run returned records, not frames: use .value")
+        return value.data
+
+    def report(self) -> Report:
+        """Return the report of the run: what ran, throughput, timeline, outliers; `.to_html()`, `.to_json()`."""
+        from hyperframes.drivers.report import Report
+
+        return Report.of(self)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the keys of ``hyperframes run --json``."""
+        values = {
+            "frames_in": self.frames_in,
+            "frames_out": self.frames_out,
+            "filtered": self.filtered,
+            "hyperframes": self.hyperframes,
+            "size": self.size,
+            "halo": {"before": self.halo.before, "after": self.halo.after},
+            "workers": self.workers,
+            "executor": self.executor,
+            "seconds": self.seconds,
+            "frames_per_second": self.frames_per_second,
+            "peak_memory_bytes": self.peak_memory_bytes,
+            "scheduler_share": self.scheduler_share,
+            "stages": self.stages,
+            "conversions": self.conversions,
+            "retries": self.retries,
+            "failed": self.failed,
+            "output": self.output[0] if len(self.output) == 1 else self.output or None,
+            "warnings": self.warnings,
+        }
+        if self.frames_sha256 is not None:
+            values["frames_sha256"] = self.frames_sha256
+        return values

@@ -1,0 +1,222 @@
+"""Everything that is decided before the first frame: opened ends, plan, size, workers, memory."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from hyperframes.drivers.machine import available_memory, machine_facts
+from hyperframes.errors import PipelineError
+from hyperframes.frames import FrameSpec, RecordSpec
+from hyperframes.packing import Halo, Ranges, core_ranges, ranges, slab_capacity
+from hyperframes.packing.slab import plane_offsets
+from hyperframes.pipeline import Pipeline, Plan, plan_pipeline
+from hyperframes.scheduling import default_size, worker_counts
+from hyperframes.sinks import Sink, Target, open_sink
+from hyperframes.sources import Source, open_source
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+__all__ = ["Setup", "set_up"]
+
+
+@dataclass(slots=True, eq=False)
+class Setup:
+    """An opened pipeline with every number decided."""
+
+    pipeline: Pipeline
+    sources: dict[int, Source]
+    """By port."""
+    sinks: dict[str, Sink]
+    plan: Plan
+    size: int
+    workers: dict[str, int]
+    """How many of each resource."""
+    run_id: str
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def num_workers(self) -> int:
+        """Workers of all resources."""
+        return sum(self.workers.values())
+
+    @property
+    def in_flight(self) -> int:
+        """Hyperframes that may be between sealing and release; as many may have results under way."""
+        return self.num_workers + 1
+
+    @property
+    def num_frames(self) -> int | None:
+        """Frames the sources say they have; a hint."""
+        counts = [source.num_frames for source in self.sources.values() if source.num_frames is not None]
+        start, stop = self.pipeline.options.range
+        if not counts:
+            return None if stop is None else stop - start
+        total = min(counts) if stop is None else min(*counts, stop)
+        return max(0, total - start)
+
+    def input_capacity(self, port: int) -> int:
+        """Frames in each input slab of a source."""
+        return slab_capacity(self.size, self.plan.margins[port])
+
+    def input_slabs(self, port: int) -> int:
+        """Input slabs of a source: none where its arrays are viewed."""
+        if self.sources[port].arrays() is not None:
+            return 0
+        return self.in_flight * (2 if port in self.plan.sinks.values() else 1)
+
+    def export_capacity(self, port: int) -> int:
+        """Entries that one hyperframe can make of an exported port, margins included."""
+        rate, margin = self.plan.ports[port].total_rate, self.plan.margins[port]
+        owned = self.size if rate == 1 else math.ceil(self.size * rate) + 1
+        return owned + margin.total
+
+    def exported(self) -> list[int]:
+        """Ports of frames or windows that leave their group."""
+        ports = {port for group in self.plan.groups for port in group.exports}
+        return sorted(p for p in ports if isinstance(self.plan.ports[p].spec, FrameSpec))
+
+    def memory_bytes(self) -> int:
+        """Bytes of all frame memory: input slabs, results, scratch of the workers."""
+        total = 0
+        for port, source in self.sources.items():
+            total += self.input_slabs(port) * plane_offsets(source.spec, self.input_capacity(port))[1]
+        exported = set(self.exported())
+        for group in self.plan.groups:
+            for index in group.stages:
+                for port in self.plan.stages[index].outputs:
+                    spec = self.plan.ports[port].spec
+                    if not isinstance(spec, FrameSpec):
+                        continue
+                    each = plane_offsets(spec, self.export_capacity(port))[1]
+                    total += each * (self.in_flight if port in exported else self.workers[group.resource])
+        return total
+
+    def ranges(self, num_frames: int) -> Iterator[Ranges]:
+        """Yield the ranges of every hyperframe of a stream of `num_frames`, as they will be packed."""
+        halo = self.plan.operator_halo
+        start, stop = self.pipeline.options.range
+        end = num_frames if stop is None else min(stop, num_frames)
+        for place in core_ranges(max(0, end - start), self.size, Halo()):
+            yield ranges(place.index, (place.core[0] + start, place.core[1] + start), halo, num_frames)
+
+    def abort(self, *, keep_parts: bool = False) -> None:
+        """Abort the sinks and close the sources."""
+        for sink in self.sinks.values():
+            with contextlib.suppress(OSError):  # the run's own error is the one to show
+                sink.abort(keep_parts=keep_parts)
+        self.close()
+
+    def close(self) -> None:
+        """Close the sources."""
+        for source in self.sources.values():
+            source.close()
+
+
+def set_up(pipeline: Pipeline, *, open_sinks: bool = True) -> Setup:
+    """Open the ends of `pipeline`, plan it, and decide size, workers and memory.
+
+    Raises
+    ------
+    HyperframesError
+        Before a frame is read, if anything does not fit; whatever was opened is closed again.
+    """
+    with contextlib.ExitStack() as stack:
+        options = pipeline.options
+        sources: dict[str, Source] = {}
+        for name, what in pipeline.sources.items():
+            asked = {} if options.on_size_change == "scale" else {"on_size_change": options.on_size_change}
+            source = open_source(what, **asked)
+            if source is not what:
+                stack.callback(source.close)
+            sources[name] = source
+        sinks = {key: open_sink(what) for key, what in pipeline.sinks.items()} if open_sinks else {}
+        specs = {name: source.spec for name, source in sources.items()}
+        accepts = {key: sink.accepts for key, sink in sinks.items()}
+        plan = plan_pipeline(pipeline, specs, accepts)
+        for key, sink in sinks.items():
+            _check_kind(key, sink, plan)
+        resources = [group.resource for group in plan.groups] or ["compute"]
+        workers, warnings = worker_counts(machine_facts(), resources, options.workers)
+        by_port = dict(enumerate(sources.values()))
+        setup = Setup(pipeline, by_port, sinks, plan, 1, workers, _run_id(plan, by_port), list(warnings))
+        _choose_size(setup)
+        stack.pop_all()
+        return setup
+
+
+def _check_kind(key: str, sink: Sink, plan: Plan) -> None:
+    port = plan.ports[plan.sinks[key]]
+    records = isinstance(port.spec, RecordSpec)
+    if (records and not sink.takes_records) or (not records and not sink.takes_frames):
+        raise PipelineError(
+            f"{sink.name} cannot hold {port.kind} of {port.name!r}",
+            stage=port.name,
+            hint="Records and spans go to .parquet, .csv or .jsonl; frames to video, .npy, .zarr or images.",
+        )
+
+
+def _run_id(plan: Plan, sources: Mapping[int, Source]) -> str:
+    identity = "\n".join(source.identity() for source in sources.values())
+    return f"{hashlib.sha256(identity.encode()).hexdigest()[:8]}-{plan.fingerprint[:8]}"
+
+
+def _choose_size(setup: Setup) -> None:
+    """Take the size asked for, or the preset for such frames that fits in the memory allowed."""
+    options = setup.pipeline.options
+    budget = options.max_memory or available_memory() // 2
+    if options.size == "auto":
+        spec = next(iter(setup.sources.values())).spec
+        setup.size = default_size(spec.nbytes, is_picture=spec.is_picture)
+        while setup.size > 1 and setup.memory_bytes() > budget:
+            setup.size = max(1, setup.size * 3 // 4)
+    else:
+        setup.size = int(options.size)
+    need = setup.memory_bytes()
+    if need > budget:
+        raise PipelineError(
+            f"{setup.in_flight} hyperframes of {setup.size} frames need {need / 1e6:.0f} MB: "
+            f"expected at most {budget / 1e6:.0f} MB",
+            expected=budget,
+            got=need,
+            hint="Use a smaller --size, fewer --workers, or a larger --max-memory.",
+        )
+
+
+def targets(setup: Setup) -> dict[str, Target]:
+    """Return what each sink is told before the first result."""
+    start, stop = setup.pipeline.options.range
+    (first, *others) = setup.sources.values()
+    passthrough = None if others else first.passthrough()
+    if passthrough is not None and (start, stop) != (0, None):
+        passthrough = _trimmed(passthrough, first, start, stop)
+    found = {}
+    for key in setup.sinks:
+        port = setup.plan.ports[setup.plan.sinks[key]]
+        count = setup.num_frames
+        expected = None if count is None else port.owned((start, start + count))
+        found[key] = Target(
+            port.name,
+            port.kind,
+            port.spec,
+            None if expected is None else expected[1] - expected[0],
+            passthrough if port.kind == "frames" else None,
+            f"{setup.run_id}-{setup.plan.fingerprint}",
+            setup.size,
+        )
+    return found
+
+
+def _trimmed(passthrough: Any, source: Source, start: int, stop: int | None) -> Any:
+    import dataclasses
+    from fractions import Fraction
+
+    pts = source.times()
+    base = source.spec.time_base
+    begin = Fraction(int(pts[start])) * base if start < len(pts) else Fraction(0)
+    end = Fraction(int(pts[stop])) * base if stop is not None and stop < len(pts) else None
+    return dataclasses.replace(passthrough, start=begin, stop=end)
