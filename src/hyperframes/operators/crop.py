@@ -51,7 +51,7 @@ class Crop(Framewise):
                     f"operator 'crop': expected {key} of 0 or more pixels, got {getattr(self, key)}", stage=self.name
                 )
 
-    def output(self, spec: FrameSpec) -> FrameSpec:
+    def output_spec(self, spec: FrameSpec) -> FrameSpec:
         """Return `spec` with the size of the rectangle; colour stays as it was read at the full size."""
         if len(spec.shapes[0]) not in {2, 3}:
             raise PipelineError(
@@ -91,7 +91,7 @@ class Crop(Framewise):
         columns = [slice(self.x // a, self.x // a + -(-width // a)) for _, a in _steps(spec)]
         return rows, columns
 
-    def kernel(self, spec: FrameSpec) -> Kernel:
+    def frame_kernel(self, spec: FrameSpec) -> Kernel:
         """Return the copy of the rectangle of all planes."""
         cuts = list(zip(*self._slices(spec), strict=True))
 

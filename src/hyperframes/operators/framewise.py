@@ -39,18 +39,18 @@ class Framewise(Operator):
     """
 
     @abstractmethod
-    def output(self, spec: FrameSpec) -> FrameSpec:
+    def output_spec(self, spec: FrameSpec) -> FrameSpec:
         """Return the spec of the results for frames of `spec`, or raise a PipelineError."""
 
     @abstractmethod
-    def kernel(self, spec: FrameSpec) -> Kernel:
+    def frame_kernel(self, spec: FrameSpec) -> Kernel:
         """Return the kernel for frames of `spec`; called once per worker and spec (A10)."""
 
     def configure(self, inputs: tuple[Spec, ...]) -> Contract:
         """Return a contract without halo: one frame out for one frame in."""
         spec = frames_out(inputs).spec
         assert isinstance(spec, FrameSpec)
-        return Contract((Output("frames", "frames", self.output(spec)),))
+        return Contract((Output("frames", "frames", self.output_spec(spec)),))
 
     def prepare(self, worker: Worker) -> Prepared:
         """Return the worker with room for its kernels."""
@@ -63,7 +63,7 @@ class Framewise(Operator):
         (hyperframe,), (view,) = inputs, outputs
         spec = hyperframe.spec
         if spec not in prepared.kernels:
-            prepared.kernels[spec] = self.kernel(spec)
+            prepared.kernels[spec] = self.frame_kernel(spec)
         kernel = prepared.kernels[spec]
         sources, targets = hyperframe.core_planes, view.planes
 
@@ -82,6 +82,8 @@ def images(plane: Array, spec: FrameSpec, most_channels: int | None = None) -> I
     """
     if plane.ndim == 2:
         yield plane
+    elif spec.layout == "NHWC" and plane.shape[2] == 1:
+        yield plane[..., 0]
     elif spec.layout == "NCHW":
         yield from plane
     elif most_channels is not None and plane.shape[2] > most_channels:

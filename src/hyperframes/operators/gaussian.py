@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import cv2
+import numpy as np
 
 from hyperframes.errors import PipelineError
 from hyperframes.operators.framewise import Framewise, Kernel, images, refuse_dtype
@@ -53,12 +54,12 @@ class Gaussian(Framewise):
                 got=self.sigma,
             )
 
-    def output(self, spec: FrameSpec) -> FrameSpec:
+    def output_spec(self, spec: FrameSpec) -> FrameSpec:
         """Return `spec`: nothing changes."""
         refuse_dtype(self.name, spec, ("uint8", "int16", "uint16", "float32", "float64"))
         return spec
 
-    def kernel(self, spec: FrameSpec) -> Kernel:
+    def frame_kernel(self, spec: FrameSpec) -> Kernel:
         """Return the blur of all planes."""
         sigmas = [
             (self.sigma * shape[1] / spec.width, self.sigma * shape[0] / spec.height)
@@ -71,6 +72,6 @@ class Gaussian(Framewise):
             for source, target, (across, down) in zip(sources, targets, sigmas, strict=True):
                 size = (2 * math.ceil(3 * across) + 1, 2 * math.ceil(3 * down) + 1)
                 for image, result in zip(images(source, spec), images(target, spec), strict=True):
-                    cv2.GaussianBlur(image, size, across, result, down, cv2.BORDER_REFLECT_101)
+                    np.copyto(result, cv2.GaussianBlur(image, size, across, None, down, cv2.BORDER_REFLECT_101))
 
         return blur
