@@ -12,6 +12,7 @@ from hyperframes.operators.base import (
     frames_out,
     parse_stage,
 )
+from hyperframes.operators.convert import choose_format
 from hyperframes.operators.create import Parameter, as_text, create, parameters
 from hyperframes.operators.function import FunctionOperator, operator
 
@@ -27,6 +28,7 @@ __all__ = [
     "View",
     "Worker",
     "as_text",
+    "choose_format",
     "create",
     "frames_out",
     "operator",
