@@ -16,11 +16,24 @@ SPECS = (
     FrameSpec.array((4,), "f8"),
     FrameSpec.array((3,), "i2"),
     FrameSpec.array((), "f4"),
+    FrameSpec.picture(32, 33, "gray"),
 )
 
 VARIANTS = {
     "temporal_mean": ({"radius": 0}, {"before": 3, "after": 0}),
+    "temporal_median": ({"radius": 1}, {"radius": 3}, {"radius": 4}),
+    "temporal_gaussian": ({"sigma": 0.6, "radius": 2},),
     "frame_difference": ({"lag": 3}, {"mode": "signed"}),
+    "gaussian": ({"sigma": 2.5},),
+    "convolve": ({"kernel": "box"}, {"kernel": (1, 2, 1, 0, 0, 0, -1, -2, -1), "offset": 128}, {"divisor": 1.5}),
+    "sobel": ({"depth": "float32"},),
+    "bilateral": ({"diameter": 3, "sigma_color": 60.0},),
+    "resize": ({"width": 5, "height": 13}, {"width": 6}, {"height": 4, "interpolation": "cubic"}),
+    "crop": ({"x": 2, "y": 2, "width": 3, "height": 1},),
+    "convert": ({"dtype": "float32"}, {"layout": "NCHW"}),
+    "normalize": ({"mean": (0.5,), "std": (0.2,)}, {"scale": 1.0}),
+    "optical_flow": ({"preset": "ultrafast"}, {"method": "farneback"}),
+    "lbp": ({"radius": 2, "method": "uniform"}, {"points": 4}),
     "every": ({"n": 1}, {"n": 3}),
     "select_motion": ({"threshold": 0.05},),
     "window_mean": ({"length": 3, "hop": 2}, {"length": 2, "hop": 5}),
@@ -30,7 +43,19 @@ VARIANTS = {
 
 REFUSED = {
     "temporal_mean": ({"radius": -1}, {"radius": 1.5}, {"before": -2}),
+    "temporal_median": ({"radius": -1}, {"radius": None}),
+    "temporal_gaussian": ({"sigma": 0}, {"sigma": float("nan")}, {"radius": -1}),
     "frame_difference": ({"mode": "squared"}, {"lag": 0}),
+    "gaussian": ({"sigma": 0}, {"sigma": float("nan")}),
+    "convolve": ({"kernel": (1, 2)}, {"kernel": "sharp"}, {"divisor": -1.0}, {"offset": float("inf")}),
+    "sobel": ({"depth": "int8"},),
+    "bilateral": ({"diameter": 4}, {"sigma_color": 0.0}, {"sigma_space": float("nan")}),
+    "resize": ({"width": -1}, {"width": 100_000}, {"width": 4, "interpolation": "best"}),
+    "crop": ({"x": -1}, {"width": 99}, {"x": 1}),
+    "convert": ({"format": "rgb25"}, {"dtype": "float33"}, {"layout": "CHW"}),
+    "normalize": ({"mean": (float("nan"),)}, {"std": (0.0,)}, {"scale": 0.0}, {"mean": (1.0, 2.0)}),
+    "optical_flow": ({"method": "raft"}, {"preset": "slow"}),
+    "lbp": ({"points": 6}, {"radius": 0}, {"method": "rotation"}),
     "every": ({"n": 0}, {"n": True}),
     "select_motion": ({"threshold": -1.0}, {"threshold": "much"}),
     "window_mean": ({"length": 0}, {"hop": 0}),
@@ -55,7 +80,7 @@ def _suite(name):
     variants = VARIANTS.get(name, ())
     try:
         operators = (factory(), *(factory(**parameters) for parameters in variants))
-    except TypeError:
+    except (TypeError, PipelineError):
         operators = tuple(factory(**parameters) for parameters in variants)
     specs = tuple(spec for spec in SPECS if all(_fits(operator, spec) for operator in operators))
     suite = type(name, (OperatorSuite,), {})

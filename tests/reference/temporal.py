@@ -42,3 +42,32 @@ def mean(window):
         for frame in window:
             total = total + frame
         return (total / n).astype(window.dtype)
+
+
+def median(window):
+    """Median over the first axis of an odd window; NaN where any sample is NaN."""
+    ordered = np.sort(window, axis=0)
+    middle = ordered[len(window) // 2]
+    if window.dtype.kind == "f":
+        middle = np.where(np.isnan(window).any(axis=0), window.dtype.type(np.nan), middle)
+    return middle
+
+
+def gaussian(window, sigma):
+    """Gaussian-weighted mean: integers by weights that sum to 65536, floats in float64 oldest first."""
+    radius = len(window) // 2
+    weights = [np.exp(-0.5 * (k / sigma) ** 2) for k in range(-radius, radius + 1)]
+    total = 0.0
+    for weight in sorted(weights):
+        total += weight
+    weights = np.array(weights) / total
+    if window.dtype.kind in "iu":
+        whole = [int(np.rint(65536 * w)) for w in weights]
+        whole[radius] += 65536 - sum(whole)
+        summed = sum(w * frame.astype(object) for w, frame in zip(whole, window, strict=True))
+        return np.asarray((summed + 32768) // 65536).astype(window.dtype)
+    with np.errstate(all="ignore"):
+        total = np.zeros(window.shape[1:], np.result_type(window.dtype, np.float64))
+        for weight, frame in zip(weights, window, strict=True):
+            total = total + weight * frame.astype(total.dtype)
+        return total.astype(window.dtype)
