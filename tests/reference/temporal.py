@@ -71,3 +71,30 @@ def gaussian(window, sigma):
         for weight, frame in zip(weights, window, strict=True):
             total = total + weight * frame.astype(total.dtype)
         return total.astype(window.dtype)
+
+
+def denoise(window, strength, full_range, *, channels, picture):
+    """Motion-adaptive mean of (2 r + 1, H, W * channels) or, when no picture, (2 r + 1, ...) integers."""
+    bits = 16 if window.dtype == np.uint8 else 32
+    sigma = strength * full_range / 255
+    far = int(np.floor(23 * sigma + 0.5))
+    ramp = max(9, far - int(np.floor(13 * sigma + 0.5)))
+    factor = -(-(8 << bits) // ramp)
+    wide = window.astype(np.int64)
+    centre = wide[len(wide) // 2]
+    total, weights = 8 * centre, np.full(centre.shape, 8)
+    for k, frame in enumerate(wide):
+        if k == len(wide) // 2 or strength == 0:
+            continue
+        difference = abs(frame - centre)
+        if picture:
+            height, width = difference.shape[0], difference.shape[1] // channels
+            edged = np.pad(difference.reshape(height, width, channels), ((1, 1), (1, 1), (0, 0)), mode="edge")
+            box = sum(edged[y : y + height, x : x + width] for y in range(3) for x in range(3))
+            box = box.reshape(difference.shape)
+        else:
+            box = 9 * difference
+        weight = np.minimum(8, np.maximum(0, far - box) * factor >> bits)
+        total = total + weight * frame
+        weights = weights + weight
+    return ((2 * total + weights) // (2 * weights)).astype(window.dtype)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from hyperframes.frames import Array, Spec
 
-__all__ = ["TemporalMean", "mean_kernel"]
+__all__ = ["TemporalMean", "high_product", "mean_kernel"]
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ def _type_high_product(context: Any, a: Any, b: Any) -> Any:  # pragma: no cover
     return a(a, a), emit
 
 
-_high_product: Any = intrinsic(_type_high_product)
+high_product: Any = intrinsic(_type_high_product)
 
 
 @njit(nogil=True, cache=True)
@@ -165,7 +165,7 @@ def _running_16(
             newest, oldest, mean = source[t + num_frames - 1, left:right], source[t, left:right], out[t, left:right]
             for i in range(sums.size):
                 total = np.uint16(sums[i] + np.uint16(newest[i]))
-                mean[i] = np.uint8(_high_product(np.uint16(total + half), factor))
+                mean[i] = np.uint8(high_product(np.uint16(total + half), factor))
                 sums[i] = np.uint16(total - np.uint16(oldest[i]))
 
 
@@ -188,7 +188,7 @@ def _running_32(
             newest, oldest, mean = source[t + num_frames - 1, left:right], source[t, left:right], out[t, left:right]
             for i in range(sums.size):
                 total = np.uint32(sums[i] + (np.uint32(newest[i]) ^ sign))
-                mean[i] = _high_product(np.uint32(total + half), factor) ^ sign
+                mean[i] = high_product(np.uint32(total + half), factor) ^ sign
                 sums[i] = np.uint32(total - (np.uint32(oldest[i]) ^ sign))
 
 
