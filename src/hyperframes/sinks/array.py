@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import struct
 from array import array as typed_array
@@ -171,12 +172,11 @@ class ZarrSink(Sink):
                 self._root = self._array(zarr, store, None, spec.shapes[0], expected)
                 self._arrays = [self._root]
             else:
-                self._root = zarr.create_group(store, zarr_format=3)
+                self._root = zarr.create_group(store, zarr_format=3, attributes={"hyperframes": _facts(spec)})
                 self._arrays = [
                     self._array(zarr, store, name, shape, expected)
                     for name, shape in zip(plane_names(spec), spec.shapes, strict=True)
                 ]
-            self._root.attrs["hyperframes"] = _facts(spec)
         self._pending = [[] for _ in self._arrays]
 
     def _array(self, zarr: Any, store: Any, name: str | None, shape: tuple[int, ...], expected: int) -> Any:
@@ -223,20 +223,16 @@ class ZarrSink(Sink):
         """Write the last chunk and the times, set the length, and give the folder its name."""
         staged = opened(self._staged, self.name)
         self._write_pending(self._num_frames)
+        spec, pts = opened(self._spec, self.name), np.array(self._pts, np.int64)
         with staged.guarded():
-            for array in self._arrays:
-                if array.shape[0] != self._num_frames:
-                    array.resize((self._num_frames, *array.shape[1:]))
-            self._write_times(np.array(self._pts, np.int64))
+            if len(self._arrays) == 1:
+                _finish(staged.partial, self._num_frames, {"hyperframes": _facts(spec) | {"pts_runs": pts_runs(pts)}})
+            else:
+                self._root.create_array("pts", data=pts, chunks=(max(1, len(pts)),), compressors=None)
+                for name in plane_names(spec):
+                    _finish(staged.partial / name, self._num_frames, {})
         self._staged = None
         return staged.commit()
-
-    def _write_times(self, pts: Array) -> None:
-        spec = opened(self._spec, self.name)
-        if len(self._arrays) == 1:
-            self._root.attrs["hyperframes"] = _facts(spec) | {"pts_runs": pts_runs(pts)}
-        else:
-            self._root.create_array("pts", data=pts, chunks=(max(1, len(pts)),), compressors=None)
 
     def abort(self, *, keep_parts: bool = False) -> None:
         """Remove the temporary folder."""
@@ -291,6 +287,15 @@ def _facts(spec: FrameSpec) -> dict[str, Any]:
         "names": list(spec.names),
         **({"planes": plane_names(spec)} if len(spec.shapes) > 1 else {}),
     }
+
+
+def _finish(folder: Path, num_frames: int, attributes: dict[str, Any]) -> None:
+    """Set length and attributes in an array's metadata; zarr's own `resize` would look for every chunk given up."""
+    place = folder / "zarr.json"
+    metadata = json.loads(place.read_bytes())
+    metadata["shape"][0] = num_frames
+    metadata["attributes"] |= attributes
+    place.write_text(json.dumps(metadata, indent=2))
 
 
 def _bytes(plane: Array) -> memoryview:

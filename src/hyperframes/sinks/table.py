@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,8 @@ from hyperframes.sinks.rows import RowLayout
 from hyperframes.sinks.staging import StagedFile
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from hyperframes.frames import Array, Clip, Field, Records
 
 __all__ = ["CsvSink", "ParquetSink"]
@@ -91,25 +94,35 @@ class ParquetSink(Sink):
         import pyarrow as pa
 
         columns = [_arrow_column(pa, self._group[field.name][: self._filled], field.type) for field in self._schema]
-        with opened(self._staged, self.name).guarded():
+        with self._giving_up_on_errors() as staged, staged.guarded():
             self._writer.write_table(pa.Table.from_arrays(columns, schema=self._schema), row_group_size=self._capacity)
         self._filled = 0
 
+    @contextmanager
+    def _giving_up_on_errors(self) -> Iterator[StagedFile]:
+        try:
+            yield opened(self._staged, self.name)
+        except BaseException:
+            self.abort()
+            raise
+
     def close(self) -> str:
         """Write the last row group and give the file its name."""
-        staged = opened(self._staged, self.name)
+        opened(self._staged, self.name)
         if self._filled:
             self._flush()
-        with staged.guarded():
+        with self._giving_up_on_errors() as staged, staged.guarded():
             self._writer.close()
-        self._staged, self._group = None, {}
+        self._staged, self._writer, self._group = None, None, {}
         return staged.commit()
 
     def abort(self, *, keep_parts: bool = False) -> None:
         """Remove the file."""
+        if self._writer is not None:
+            self._writer.is_open = False  # else it would finish the file when it is collected
         if self._staged is not None:
             self._staged.discard()
-            self._staged, self._group = None, {}
+        self._staged, self._writer, self._group = None, None, {}
 
 
 class CsvSink(Sink):
@@ -150,7 +163,7 @@ class CsvSink(Sink):
         """Append one line a row."""
         columns: list[list[str]] = []
         for column in opened(self._layout, self.name).rows(result).values():
-            flat = column.reshape(len(column), -1)
+            flat = column.reshape(len(column), math.prod(column.shape[1:]))
             columns.extend(_texts(flat[:, i]) for i in range(flat.shape[1]))
         lines = "".join(",".join(row) + "\r\n" for row in zip(*columns, strict=True))
         opened(self._staged, self.name).write(lines.encode())

@@ -126,7 +126,7 @@ class ArraySource(Source):
     def read(self, start: int = 0, stop: int | None = None) -> Iterator[Frame]:
         """Yield views of the frames [start, stop)."""
         for index in range(start, len(self._pts) if stop is None else min(stop, len(self._pts))):
-            yield Frame([plane[index] for plane in self._planes], int(self._pts[index]), index, self.spec)
+            yield Frame([plane[index, ...] for plane in self._planes], int(self._pts[index]), index, self.spec)
 
     def frames(self, indices: Sequence[int]) -> Clip:
         """Return copies of the frames at `indices`, in that order."""
@@ -199,7 +199,7 @@ class StoredArrays(Source):
             planes = self._load(position, run_stop)
             for offset in range(run_stop - position):
                 index = position + offset
-                yield Frame([plane[offset] for plane in planes], int(self._pts[index]), index, self.spec)
+                yield Frame([plane[offset, ...] for plane in planes], int(self._pts[index]), index, self.spec)
             position = run_stop
 
     def frames(self, indices: Sequence[int]) -> Clip:
