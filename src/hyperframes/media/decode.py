@@ -23,6 +23,7 @@ __all__ = ["DamagedError", "Decoder", "Key", "Playback", "Tally", "is_hidden"]
 _KEYS_KEPT: Final = 256
 _UNSHOWN_KEPT: Final = 128
 _SEARCHED_PACKETS: Final = 4096
+_MARKS_UNREFERRED: Final = frozenset({"h264", "mpeg1video", "mpeg2video"})
 
 
 class Key(NamedTuple):
@@ -31,6 +32,13 @@ class Key(NamedTuple):
     pts: int
     dts: int | None
     size: int
+    position: int | None
+    """Byte in the file: some demuxers give packets the times asked for, whatever packets they are."""
+
+    @classmethod
+    def of(cls, packet: Any) -> Key:
+        """Return the key of a PyAV packet that has a pts."""
+        return cls(packet.pts, packet.dts, packet.size, packet.pos)
 
 
 @dataclass(slots=True)
@@ -78,11 +86,22 @@ class Decoder:
         self.keys: deque[Key] = deque(maxlen=_KEYS_KEPT)
         self._unshown: dict[int, None] = {}
         self._floor = -(1 << 63)
+        self.skips = False
+        self._wanted: set[int] = set()
         self._context = self.stream.codec_context
         self._hides = self._context.name if self._context.name in {"vp8", "vp9"} else ""
         self.threaded = threads != 1
         self._context.thread_type = "AUTO" if self.threaded else "NONE"
         self._context.thread_count = threads
+
+    def skip_unreferred(self, wanted: list[int]) -> None:
+        """From now on do not decode pictures that no other refers to, but for those at the times `wanted`.
+
+        Does nothing for codecs whose marks are not good enough to stay exact: temporal layers of HEVC may refer to
+        pictures that their own layer does not.
+        """
+        self._wanted = set(wanted)
+        self.skips = self._context.name in _MARKS_UNREFERRED
 
     def close(self) -> None:
         """Close decoder and container; safe to call twice."""
@@ -128,7 +147,7 @@ class Decoder:
             self._unshown.clear()
             self._floor = key.pts
             for searched, packet in enumerate(self._packets()):
-                if packet.pts == key.pts and packet.dts == key.dts and packet.size == key.size:
+                if packet.pts == key.pts and Key.of(packet) == key:
                     return packet
                 if searched > _SEARCHED_PACKETS or (packet.dts is not None and packet.dts > dts):
                     break
@@ -153,17 +172,23 @@ class Decoder:
     def _fed(self, packet: Any) -> None:
         """Note a packet before it is decoded."""
         pts = packet.pts
+        if self.skips:
+            self._context.skip_frame = "DEFAULT" if pts in self._wanted else "NONREF"
         if pts is None:
             return
         if packet.is_keyframe:
-            self.keys.append(Key(pts, packet.dts, packet.size))
-        if pts >= self._floor and not (packet.is_discard or (self._hides and is_hidden(self._hides, packet))):
+            self.keys.append(Key.of(packet))
+        if (
+            pts >= self._floor
+            and (not self.skips or pts in self._wanted)
+            and not (packet.is_discard or (self._hides and is_hidden(self._hides, packet)))
+        ):
             self._unshown[pts] = None
 
     def _shown(self, frame: Any) -> None:
         """Check a frame's time against the packets fed so far."""
         pts = frame.pts
-        if pts is not None and self._unshown.pop(pts, 0) is not None:
+        if pts is not None and self._unshown.pop(pts, 0) is not None and not self.skips:
             self.tally.unindexed += 1
         if len(self._unshown) > _UNSHOWN_KEPT and pts is not None:
             late = [time for time in self._unshown if time < pts]

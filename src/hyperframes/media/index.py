@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import av
 import numpy as np
 
+from hyperframes.frames import Array
 from hyperframes.media.decode import Key, is_hidden
 
 if TYPE_CHECKING:
-    from hyperframes.frames import Array
     from hyperframes.media.container import Place
 
 __all__ = ["PacketIndex", "read_index"]
@@ -60,27 +60,30 @@ class PacketIndex:
 
 def read_index(place: Place, step: int) -> PacketIndex:
     """Read the packets of `place` without decoding them; `step` is the nominal number of ticks a frame."""
-    pts, dts, durations, sizes, flags = (array("q") for _ in range(5))
+    pts, dts, durations, flags = (array("q") for _ in range(4))
+    keys: list[Key] = []
     container, stream = place.open()
     hides = stream.codec_context.name if stream.codec_context.name in {"vp8", "vp9"} else ""
     try:
         for packet in container.demux(stream):
             if not packet.size:
                 continue
-            pts.append(_NONE if packet.pts is None else packet.pts)
+            time = packet.pts
+            hidden = packet.is_discard or (bool(hides) and is_hidden(hides, packet))
+            if packet.is_keyframe and not hidden and time is not None:
+                keys.append(Key.of(packet))
+            pts.append(_NONE if time is None else time)
             dts.append(_NONE if packet.dts is None else packet.dts)
             durations.append(packet.duration or 0)
-            sizes.append(packet.size)
-            hidden = packet.is_discard or (hides and is_hidden(hides, packet))
-            flags.append(packet.is_keyframe | hidden << 1 | packet.is_corrupt << 2)
+            flags.append(hidden << 1 | packet.is_corrupt << 2)
     except av.InvalidDataError:
         pass  # what follows cannot be demuxed by anybody; reading reports it
     finally:
         container.close()
-    return _index(*(np.frombuffer(column, np.int64) for column in (pts, dts, durations, sizes, flags)), step=step)
+    return _index(*(np.frombuffer(column, np.int64) for column in (pts, dts, durations, flags)), keys=keys, step=step)
 
 
-def _index(pts: Array, dts: Array, durations: Array, sizes: Array, flags: Array, *, step: int) -> PacketIndex:
+def _index(pts: Array, dts: Array, durations: Array, flags: Array, *, keys: list[Key], step: int) -> PacketIndex:
     shown = flags & 2 == 0
     known = np.where(pts != _NONE, pts, dts)[shown]
     missing = int(np.count_nonzero(pts[shown] == _NONE))
@@ -92,15 +95,10 @@ def _index(pts: Array, dts: Array, durations: Array, sizes: Array, flags: Array,
     if doubled.size:
         times = np.maximum.accumulate(times - np.arange(times.size)) + np.arange(times.size)
     displaced = int(np.max(np.abs(order - np.arange(order.size)), initial=0))
-    key = shown & (flags & 1 == 1) & (pts != _NONE)
-    keys = sorted(
-        Key(int(p), None if d == _NONE else int(d), int(s))
-        for p, d, s in zip(pts[key], dts[key], sizes[key], strict=True)
-    )
     return PacketIndex(
         pts=times,
         durations=durations[shown][order],
-        keys=tuple(keys),
+        keys=tuple(sorted(keys, key=lambda key: key.pts)),
         packets=len(pts),
         repaired=missing + doubled.size,
         sound=not missing and not doubled.size and displaced <= _MOST_REORDERING and not np.any(flags & 4),

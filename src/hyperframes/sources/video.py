@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import math
 import os
 from array import array
 from fractions import Fraction
@@ -11,18 +13,21 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import numpy as np
 
 from hyperframes.errors import FrameError, PipelineError
-from hyperframes.frames import Array, Frame, FrameSpec
+from hyperframes.frames import Array, Clip, Frame, FrameSpec
 from hyperframes.media.colour import colour_of
-from hyperframes.media.container import Place, has_alpha_beside
-from hyperframes.media.decode import Playback
-from hyperframes.media.index import PacketIndex
+from hyperframes.media.container import Place, has_alpha_beside, passthrough_of
+from hyperframes.media.decode import DamagedError, Decoder, Playback
+from hyperframes.media.index import read_index
 from hyperframes.media.orientation import orientation_of
 from hyperframes.media.pixels import Reshaper, Views, listed_format
 from hyperframes.media.times import Repair
 from hyperframes.sources.base import Source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
+
+    from hyperframes.media import Passthrough
+    from hyperframes.media.index import PacketIndex
 
 
 __all__ = ["VideoSource", "open_video", "open_y4m"]
@@ -120,7 +125,7 @@ class VideoSource(Source):
         on_size_change: SizeChange = "scale",
         first: int = 0,
     ) -> None:
-        if threads != "auto" and not (isinstance(threads, int) and threads >= 1):
+        if threads != "auto" and threads < 1:
             raise PipelineError(f"decoder threads are 'auto' or at least 1: got {threads!r}", got=threads)
         if on_size_change not in {"scale", "split", "fail"}:
             raise PipelineError(
@@ -132,9 +137,8 @@ class VideoSource(Source):
         self._place, self._first, self._on_size_change = place, first, on_size_change
         self._threads = 0 if threads == "auto" else threads
         self._notes: dict[str, str] = {}
-        self._verified: tuple[Array, Array] | None = None
+        self._times: Array | None = None
         self._indexed: PacketIndex | None = None
-        self._hint: int | None = None
         self._distrusted = not place.reopens
         self._runs: set[_Run] = set()
         self._primed: tuple[_Run, Iterator[_Timed]] | None = self._prime()
@@ -146,16 +150,21 @@ class VideoSource(Source):
         run = self._new_run()
         try:
             frames = iter(run)
-            head = next(islice(frames, self._first, None), None)
-            if head is None:
-                if self._first:
-                    raise self._place.error(f"has no frame {self._first}", hint="Start at an earlier frame.")
-                raise self._place.nothing_decodes(run.playback.stream, run.playback.tally.errors)
+            head = self._first_of(run, frames)
             self._describe(run.playback.stream, head[0])
+            self._step = run.repair.step
         except BaseException:
             self._close_run(run)
             raise
         return run, chain([head], frames)
+
+    def _first_of(self, run: _Run, frames: Iterator[_Timed]) -> _Timed:
+        head = next(islice(frames, self._first, None), None)
+        if head is None:
+            if self._first:
+                raise self._place.error(f"has no frame {self._first}", hint="Start at an earlier frame.")
+            raise self._place.nothing_decodes(run.playback.stream, run.playback.tally.errors)
+        return head
 
     def _describe(self, stream: Any, frame: Any) -> None:
         name = frame.format.name
@@ -181,11 +190,13 @@ class VideoSource(Source):
         )
         self._coded: _Coded = (name, frame.height, frame.width)
         self._declared: int = stream.frames
+        # Where the container has no durations, demuxers fill some in, but not the same ones on every way to a frame.
+        self._has_durations = bool(frame.duration)
         if has_alpha_beside(stream):
             self._note("alpha", "the alpha channel is coded beside the picture and is not decoded: frames are opaque")
 
-    def _new_run(self) -> _Run:
-        run = _Run(Playback(self._place, self._threads))
+    def _new_run(self, at: int = 0) -> _Run:
+        run = _Run(Playback(self._place, self._threads), at)
         self._runs.add(run)
         return run
 
@@ -209,30 +220,43 @@ class VideoSource(Source):
         FrameError
             If a position is negative.
         """
+        spec, lend, first, timed = self.spec, self._lender(), self._first, self._has_durations
+        for frame, pts, position in self._timed(start, stop):
+            yield Frame(lend(frame), pts, position - first, spec, frame.duration if timed else 0)
+
+    def _timed(self, start: int, stop: int | None = None) -> Iterator[_Timed]:
+        """Yield (PyAV frame, time, position in the stream) for the positions [start, stop) of this source."""
         if start < 0 or (stop is not None and stop < 0):
             raise FrameError(f"frame positions start at 0: got {start}:{stop}", got=(start, stop))
         if stop is not None and stop <= start:
             return
-        run, frames = self._run_at(start)
-        lend, spec = self._lender(), self.spec
-        low, high = start + self._first, None if stop is None else stop + self._first
+        low, high = start + self._first, -1 if stop is None else stop + self._first - 1
+        run, frames = self._run_at(low)
         try:
-            for frame, pts, position in frames:
-                if position < low:
+            for timed in frames:
+                frame, _, position = timed
+                if position < self._first:
                     continue
-                planes = lend(frame, position - self._first)
-                if planes is None:
+                if self._coded != (frame.format.name, frame.height, frame.width) and not self._changed(frame, position):
+                    self._finish(run, position)
                     return
-                yield Frame(planes, pts, position - self._first, spec, frame.duration or 0)
-                if high is not None and position + 1 >= high:
-                    return
+                if position >= low:
+                    yield timed
+                    if position == high:
+                        return
             self._finish(run)
         finally:
             self._close_run(run)
 
-    def _run_at(self, start: int) -> tuple[_Run, Iterator[_Timed]]:
-        """Return a run that begins at or before position `start`."""
+    def _run_at(self, position: int) -> tuple[_Run, Iterator[_Timed]]:
+        """Return a run that begins at or before `position` of the stream, and its frames."""
         primed, self._primed = self._primed, None
+        if position > self._first:
+            sought = self._sought(position)
+            if sought is not None:
+                if primed is not None:
+                    self._close_run(primed[0])
+                return sought, iter(sought)
         if primed is not None:
             return primed
         if not self._place.reopens:
@@ -240,24 +264,39 @@ class VideoSource(Source):
         run = self._new_run()
         return run, iter(run)
 
-    def _lender(self) -> Callable[[Any, int], tuple[Array, ...] | None]:
-        """Return what turns a decoded frame into planes of `spec`; it gives None where the stream is to be split."""
-        spec, coded = self.spec, self._coded
+    def _sought(self, position: int) -> _Run | None:
+        """Return a run that was proven to begin at `position`, or None where only the start of the stream is sure."""
+        timeline = self._timeline()
+        if timeline is None or position >= len(timeline):
+            return None
+        for skip in range(_KEYS_TRIED):
+            key = self._index.key_before(int(timeline[position]), skip)
+            at = 0 if key is None else int(np.searchsorted(timeline, key.pts))
+            if key is None or at == 0:
+                return None
+            run = self._new_run(position)
+            expected = timeline[at : position + _PROVEN_FRAMES].tolist()
+            if run.playback.seek(key, expected, position - at):
+                return run
+            self._close_run(run)
+        self._distrusted = True
+        return None
+
+    def _lender(self) -> Callable[[Any], tuple[Array, ...]]:
+        """Return what turns a decoded frame into planes of `spec`."""
+        spec, coded = self.spec, self._coded if self._direct else None
         view = Views(spec.pixel_format, spec.height, spec.width)
         reshape = Reshaper(spec.pixel_format, spec.height, spec.width)
-        direct = self._direct
 
-        def lend(frame: Any, index: int) -> tuple[Array, ...] | None:
-            if (frame.format.name, frame.height, frame.width) != coded:
-                if not self._changed(frame, index):
-                    return None
-                return view(reshape(frame))
-            return view(frame if direct else reshape(frame))
+        def lend(frame: Any) -> tuple[Array, ...]:
+            as_coded = (frame.format.name, frame.height, frame.width) == coded
+            return view(frame if as_coded else reshape(frame))
 
         return lend
 
-    def _changed(self, frame: Any, index: int) -> bool:
+    def _changed(self, frame: Any, position: int) -> bool:
         """React to a frame of another size or format; return whether it is to be scaled."""
+        index = position - self._first
         before = f"{self._coded[2]}x{self._coded[1]} {self._coded[0]}"
         after = f"{frame.width}x{frame.height} {frame.format.name}"
         if self._on_size_change == "fail":
@@ -271,21 +310,18 @@ class VideoSource(Source):
             self._note("size", f"the picture changes from {before} to {after} at frame {index}: reading ends there")
             return False
         if "size" not in self._notes:
-            self._note(
-                "size", f"the picture changes from {before} to {after} at frame {index}: scaled to the first size"
-            )
+            self._note("size", f"frame {index} is {after}, the first one {before}: such frames are scaled to the first")
         return True
 
-    def _finish(self, run: _Run) -> None:
-        """Note what a run that reached the end of the stream has shown."""
+    def _finish(self, run: _Run, stop: int | None = None) -> None:
+        """Note what a run that reached the end of the stream, or position `stop` where it is split, has shown."""
         tally, repaired = run.playback.tally, run.repair.repaired
         if run.whole:
-            times, durations = run.shown()
-            self._verified = times[self._first :], durations[self._first :]
-            self._hint, self.exact = len(times) - self._first, True
-            if self._declared and self._declared != len(times):
-                self._note("count", f"the container declares {self._declared} frames, {len(times)} decode")
+            self._times = run.times()[:stop]
+            self.exact = True
             self.repaired_pts = repaired > 0
+            if self._declared and self._declared != len(self._times) and stop is None:
+                self._note("count", f"the container declares {self._declared} frames, {len(self._times)} decode")
         if tally.errors:
             self._note("errors", f"{_many(tally.errors, 'packet')} could not be decoded")
         if tally.corrupt:
@@ -297,6 +333,175 @@ class VideoSource(Source):
         if repaired:
             self._note("times", f"times of {_many(repaired, 'frame')} were missing or out of order and were rebuilt")
         self._distrusted = self._distrusted or tally.damaged or repaired > 0
+
+    # Positions and times ----------------------------------------------------------------------------------------------
+
+    @property
+    def _index(self) -> PacketIndex:
+        if self._indexed is None:
+            self._indexed = read_index(self._place, self._step)
+        return self._indexed
+
+    def _timeline(self) -> Array | None:
+        """Return the time of every frame of the stream where they are sure enough for seeking, else None."""
+        if self._distrusted or not self._place.is_file:
+            return None
+        if self._on_size_change != "scale" and (self._times is None or self.changed_at is not None):
+            return None  # only a whole read says where the size changes
+        if not self._index.sound:
+            return None
+        return self._index.pts if self._times is None else self._times
+
+    @property
+    def num_frames(self) -> int | None:  # type: ignore[override]  # found out when asked for
+        """How many frames there are: certain after a whole read, else the hint of index or container."""
+        if self._times is not None:
+            return len(self._times) - self._first
+        if self._place.is_file:
+            return max(0, len(self._index) - self._first)
+        return self._declared - self._first if self._declared else None
+
+    def count(self) -> int:
+        """Return the exact number of frames; decodes the stream unless it was read whole before."""
+        return len(self._counted()) - self._first
+
+    def times(self) -> Array:
+        """Return the exact pts of every frame, (N,) int64; decodes the stream unless it was read whole before."""
+        return self._counted()[self._first :].copy()
+
+    def _counted(self) -> Array:
+        if self._times is None:
+            if not self._place.reopens:
+                raise self._place.error("cannot be counted before it is read: it is a pipe", hint="Write it to a file.")
+            for _ in self._timed(0):
+                pass
+        if self._times is None:
+            raise self._place.error("ended before its frames could be counted", hint="Open it again.")
+        return self._times
+
+    def _known_times(self) -> Array:
+        timeline = self._timeline()
+        return (self._counted() if timeline is None else timeline)[self._first :]
+
+    def frames(self, indices: Sequence[int]) -> Clip:
+        """Return the frames at `indices`, in the order asked for, as arrays of their own.
+
+        Requests are sorted and grouped by group of pictures; each group is decoded once, from its key frame. Once the
+        stream is known to be whole, pictures that no other refers to are skipped.
+
+        Raises
+        ------
+        FrameError
+            If a position is negative or past the end.
+        """
+        wanted = np.asarray(indices, np.int64).reshape(-1)
+        timeline = self._timeline() if wanted.size and wanted.min() >= 0 else None
+        if timeline is None or wanted.max() + self._first >= len(timeline):
+            return super().frames(indices)
+        unique, inverse = np.unique(wanted, return_inverse=True)
+        planes = [np.empty((len(unique), *shape), self.spec.dtype) for shape in self.spec.shapes]
+        durations = np.zeros(len(unique), np.int64)
+        lend = self._lender()
+        try:
+            for slot, frame in enumerate(self._picked(unique + self._first, timeline)):
+                for target, plane in zip(planes, lend(frame), strict=True):
+                    target[slot] = plane
+                durations[slot] = frame.duration if self._has_durations else 0
+        except (_UnprovenError, DamagedError):
+            self._distrusted = True
+            return super().frames(indices)
+        chosen = slice(None) if np.array_equal(unique, wanted) else inverse
+        return Clip(
+            tuple(plane[chosen] for plane in planes),
+            timeline[wanted + self._first].copy(),
+            wanted,
+            self.spec,
+            durations[chosen],
+        )
+
+    def _picked(self, positions: Array, timeline: Array) -> Iterator[Any]:
+        """Yield the PyAV frame at each of the ascending `positions`; refuse to go on where the index is wrong."""
+        decoder = Decoder(self._place, self._threads)
+        try:
+            if self._times is not None:
+                decoder.skip_unreferred(timeline[positions].tolist())
+            frames, at = decoder.frames(), 0
+            for position in positions.tolist():
+                pts = int(timeline[position])
+                key = self._index.key_before(pts)
+                start = 0 if key is None else int(np.searchsorted(timeline, key.pts))
+                if key is not None and start > at:
+                    found, at = decoder.from_key(key), start
+                    if found is None:
+                        raise _UnprovenError
+                    frames = found
+                for frame in frames:
+                    if frame.pts is None or (frame.format.name, frame.height, frame.width) != self._coded:
+                        raise _UnprovenError
+                    here = int(np.searchsorted(timeline, frame.pts, side="right")) - 1
+                    expected = position if decoder.skips else at
+                    if timeline[here] != frame.pts or here > expected:
+                        raise _UnprovenError
+                    at = here + 1
+                    if here == position:
+                        break
+                else:
+                    raise _UnprovenError
+                yield frame
+        finally:
+            decoder.close()
+
+    def at(self, *, seconds: Sequence[float] | float) -> Clip:
+        """Return for each time the frame that is on screen then: the last one that starts at or before it.
+
+        Raises
+        ------
+        FrameError
+            If a time lies before the first frame.
+        """
+        pts = self._known_times()
+        wanted = [seconds] if isinstance(seconds, int | float) else list(seconds)
+        ticks = [math.floor(Fraction(s).limit_denominator(10**9) / self.spec.time_base) for s in wanted]
+        found = np.searchsorted(pts, ticks, side="right") - 1
+        if found.size and found.min() < 0:
+            first = float(int(pts[0]) * self.spec.time_base)
+            raise FrameError(
+                f"{self.name} starts at {first:.3f} s: no frame is on screen at {min(wanted):.3f} s", got=min(wanted)
+            )
+        return self.frames(found.tolist())
+
+    # Around the frames ------------------------------------------------------------------------------------------------
+
+    def next_part(self) -> VideoSource | None:
+        """Return the stream from `changed_at` on as a source of its own, with positions from 0; None if it is whole.
+
+        After a read with ``on_size_change='split'`` has ended: read on with ``next_part()`` until it is None.
+        """
+        if self.changed_at is None:
+            return None
+        return VideoSource(
+            self._place,
+            threads=self._threads or "auto",
+            on_size_change=self._on_size_change,
+            first=self._first + self.changed_at,
+        )
+
+    def passthrough(self) -> Passthrough | None:
+        """Return audio and subtitle streams, metadata and chapters of the container; None for pipes."""
+        return passthrough_of(self._place) if self._place.reopens else None
+
+    def identity(self) -> str:
+        """Return path, size, time of change and a hash of both ends of a file; the URL of anything else."""
+        part = f"#{self._place.stream}+{self._first}"
+        if not self._place.is_file:
+            return self.name + part
+        path = os.path.abspath(self._place.url)
+        facts = os.stat(path)
+        with open(path, "rb") as file:
+            ends = hashlib.sha256(file.read(_HASHED_BYTES))
+            file.seek(max(0, facts.st_size - _HASHED_BYTES))
+            ends.update(file.read(_HASHED_BYTES))
+        return f"{path}{part}:{facts.st_size}:{facts.st_mtime_ns}:{ends.hexdigest()[:32]}"
 
     def close(self) -> None:
         """Close all decoders, also those of reads that were not finished."""
@@ -311,28 +516,31 @@ _Coded = tuple[str, int, int]
 """Pixel format, height and width as they come from the decoder."""
 
 
+class _UnprovenError(Exception):
+    """What was decoded is not what the index says: only reading from the start is sure."""
+
+
 class _Run:
-    """One pass of the decoder: frames with repaired times and positions, and a record of both if from the start."""
+    """One pass of the decoder: frames with repaired times and positions, and a record of times if from the start."""
 
     def __init__(self, playback: Playback, at: int = 0) -> None:
         rate = nominal_rate(playback.stream)
         self.playback, self.at = playback, at
         self.repair = Repair(round(1 / (rate * playback.stream.time_base)) if rate else 1)
         self.whole = at == 0
-        self._times, self._durations = array("q"), array("q")
+        self._times = array("q")
 
     def __iter__(self) -> Iterator[_Timed]:
-        repair, note_time, note_duration = self.repair, self._times.append, self._durations.append
+        repair, note_time, whole = self.repair, self._times.append, self.whole
         for position, frame in enumerate(self.playback, self.at):
             pts = repair(frame.pts, frame.dts)
-            if self.whole:
+            if whole:
                 note_time(pts)
-                note_duration(frame.duration or 0)
             yield frame, pts, position
 
-    def shown(self) -> tuple[Array, Array]:
-        """Return times and durations of all frames so far, (N,) int64 each."""
-        return np.array(self._times, np.int64), np.array(self._durations, np.int64)
+    def times(self) -> Array:
+        """Return the times of all frames so far, (N,) int64."""
+        return np.array(self._times, np.int64)
 
 
 def nominal_rate(stream: Any) -> Fraction | None:
