@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -34,7 +35,7 @@ __all__ = ["Convert", "choose_format"]
 class Convert(Framewise):
     """Convert each frame to another pixel format, dtype or layout; what is left empty stays.
 
-    Pictures in any planes -> the planes of `format`; arrays of any shape -> the same in `dtype`; (H, W, C) -> (C, H, W)
+    Pictures in any planes -> the planes of `format`; arrays of any shape and dtype -> the same in `dtype`; (H, W, C) -> (C, H, W)
     and back. No halo in time.
 
     Parameters
@@ -79,12 +80,13 @@ class Convert(Framewise):
                 got=self.layout,
             )
         if self.format and self.format not in PIXEL_FORMATS:
+            near = [f"Did you mean {n!r}?" for n in difflib.get_close_matches(self.format, PIXEL_FORMATS, n=1)]
             raise PipelineError(
-                f"operator 'convert': unknown pixel format {self.format!r}",
+                f"operator 'convert': expected format to be a pixel format, got {self.format!r}",
                 stage=self.name,
                 expected=sorted(PIXEL_FORMATS),
                 got=self.format,
-                hint=f"Known are {', '.join(sorted(PIXEL_FORMATS))}.",
+                hint=near[0] if near else f"Known are {', '.join(sorted(PIXEL_FORMATS))}.",
             )
         if self.dtype and not _is_number_dtype(self.dtype):
             raise PipelineError(
@@ -304,13 +306,16 @@ def _move_channels(to: int) -> Kernel:
 def _cast(dtype: np.dtype[Any]) -> Kernel:
     def cast(sources: tuple[Array, ...], targets: tuple[Array, ...]) -> None:
         for source, target in zip(sources, targets, strict=True):
-            target[...] = _values_as(source, dtype)
+            if np.can_cast(source.dtype, dtype, "safe"):
+                np.copyto(target, source)
+            else:
+                target[...] = _values_as(source, dtype)
 
     return cast
 
 
 def _values_as(source: Array, dtype: np.dtype[Any]) -> Array:
-    if dtype.kind in "fb" or np.can_cast(source.dtype, dtype, "safe"):
+    if dtype.kind in "fb":
         with np.errstate(over="ignore"):  # beyond float16 lies infinity
             return source.astype(dtype)
     info = np.iinfo(dtype)
@@ -382,6 +387,8 @@ def _gray_to_gray(source: FrameSpec, target: FrameSpec) -> Kernel:
 
 
 def _gray_to_rgb(source: FrameSpec, target: FrameSpec) -> Kernel:
+    import cv2
+
     read, write = _gray_reader(source), _rgb_writer(target)
     change = _table_kernel(_levels(source), Levels(PIXEL_FORMATS[target.pixel_format].bits, full=True))
     spare = _Spare(lambda: (np.empty(_size(target), target.dtype), np.empty((*_size(target), 3), target.dtype)))
@@ -389,7 +396,7 @@ def _gray_to_rgb(source: FrameSpec, target: FrameSpec) -> Kernel:
     def run(sources: tuple[Array, ...], targets: tuple[Array, ...]) -> None:
         gray, rgb = taken = spare.take()
         change(read(sources), gray)
-        np.copyto(rgb, gray[..., None])
+        cv2.merge((gray, gray, gray), rgb)
         write(rgb, targets)
         spare.give(taken)
 
@@ -452,13 +459,14 @@ def _rgb_to_gray(source: FrameSpec, target: FrameSpec) -> Kernel:
     bits, levels = PIXEL_FORMATS[source.pixel_format].bits, _levels(target)
     conversion = rgb_to_yuv_coefficients(luma_weights(resolved_colour(source).matrix), bits, levels)
     read, write = _rgb_reader(source), _gray_writer(levels, target)
-    spare = _Spare(lambda: np.empty(_size(source), np.uint8 if levels.bits == 8 else np.uint16))
+    depth = np.uint8 if levels.bits == 8 else np.uint16
+    spare = _Spare(lambda: (np.empty(_size(source), depth), pixel_kernels.scratch_lines(source.width, conversion.deep)))
 
     def run(sources: tuple[Array, ...], targets: tuple[Array, ...]) -> None:
-        gray = spare.take()
-        pixel_kernels.luma(read(sources), gray, conversion)
+        gray, lines = taken = spare.take()
+        pixel_kernels.rgb_to_yuv(read(sources), (gray,), (1, 1), conversion, lines)
         write(gray, targets)
-        spare.give(gray)
+        spare.give(taken)
 
     return run
 

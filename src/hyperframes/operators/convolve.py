@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import cv2
 import numpy as np
+from numba import njit
 
 from hyperframes.errors import PipelineError
 from hyperframes.operators.framewise import Framewise, Kernel, images, refuse_dtype
@@ -81,7 +82,8 @@ class Convolve(Framewise):
             return self.kernel
         if self.kernel not in KERNELS:
             raise PipelineError(
-                f"operator 'convolve': no kernel named {self.kernel!r}: expected {', '.join(sorted(KERNELS))} or numbers",
+                f"operator 'convolve': expected kernel to be {', '.join(sorted(KERNELS))} or numbers, "
+                f"got {self.kernel!r}",
                 stage=self.name,
                 got=self.kernel,
                 hint="Numbers go row by row: --operator convolve:kernel=0/-1/0/-1/5/-1/0/-1/0",
@@ -123,20 +125,25 @@ class Convolve(Framewise):
         if small and divisor == 1 and dtype == np.uint8:
             return lambda image, result: _filter(image, -1, weights, offset, result)
         depth = cv2.CV_32F if small and dtype == np.uint8 else cv2.CV_64F
-        least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
+        least, most = float(np.iinfo(dtype).min), float(np.iinfo(dtype).max)
 
         def rounded(image: Array, result: Array) -> None:
             if depth == cv2.CV_64F and image.dtype == np.int16:
                 image = image.astype(np.float64)  # OpenCV has no filter from int16 to float64
-            sums = cv2.filter2D(image, depth, weights, borderType=cv2.BORDER_REFLECT_101).reshape(image.shape)
-            if whole:
-                values = (2 * sums.astype(np.int64) + int(divisor)) // (2 * int(divisor)) + int(offset)
-            else:
-                values = np.floor(sums.astype(np.float64) / divisor + offset + 0.5)
-            np.clip(values, least, most, out=values)
-            np.copyto(result, values, casting="unsafe")
+            sums = cv2.filter2D(image, depth, weights, borderType=cv2.BORDER_REFLECT_101)
+            _divide(sums.reshape(len(image), -1), divisor, offset, least, most, result)
 
         return rounded
+
+
+@njit(nogil=True, cache=True)
+def _divide(sums: Any, divisor: float, offset: float, least: float, most: float, out: Any) -> None:
+    """Divide, add and round half up; exact for whole numbers below 2**52, whose quotients stay clear of the halves."""
+    for row in range(len(sums)):
+        line, target = sums[row], out[row].reshape(-1)
+        for x in range(len(line)):
+            value = np.floor((line[x] + 0.5 * divisor) / divisor + offset)
+            target[x] = min(max(value, least), most)
 
 
 def _filter(image: Array, depth: int, weights: Array, offset: float, result: Array) -> None:

@@ -22,7 +22,7 @@ __all__ = ["Crop"]
 class Crop(Framewise):
     """Keep the rectangle of `width` x `height` pixels whose top left corner is (`x`, `y`).
 
-    Frames (H, W) or (H, W, C) of any dtype in any planes -> the same, smaller. No halo in time. Chroma planes are
+    Frames of shape (H, W) or (H, W, C), any dtype, in any planes -> the same, smaller. No halo in time. Chroma planes are
     cut in step with luma; for that `x` and `y` must be multiples of the chroma step (2 for ``yuv420p``), while odd
     widths and heights are fine.
 
@@ -62,7 +62,7 @@ class Crop(Framewise):
         width, height = self.width or spec.width - self.x, self.height or spec.height - self.y
         if min(width, height) < 1 or self.x + width > spec.width or self.y + height > spec.height:
             raise PipelineError(
-                f"operator 'crop': expected a rectangle inside {spec.width}x{spec.height} pixels, "
+                f"operator 'crop': expected x, y, width and height inside {spec.width}x{spec.height} pixels, "
                 f"got {width}x{height} at ({self.x}, {self.y})",
                 stage=self.name,
                 expected=(spec.width, spec.height),

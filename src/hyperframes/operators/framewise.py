@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hyperframes.frames import Spec
     from hyperframes.packing import Hyperframe
 
-__all__ = ["Framewise", "Kernel", "Prepared", "images", "refuse_dtype"]
+__all__ = ["Framewise", "Kernel", "Prepared", "images", "refuse_choice", "refuse_dtype"]
 
 Kernel = Callable[[tuple[Array, ...], tuple[Array, ...]], None]
 """``kernel(sources, targets)`` fills the planes of one output frame from those of one input frame."""
@@ -69,7 +69,8 @@ class Framewise(Operator):
 
         def part(start: int, stop: int) -> None:
             for t in range(start, stop):
-                kernel(tuple(plane[t] for plane in sources), tuple(plane[t] for plane in targets))
+                # The ellipsis keeps frames without axes arrays.
+                kernel(tuple(plane[t, ...] for plane in sources), tuple(plane[t, ...] for plane in targets))
 
         prepared.worker.split(len(view), part)
         return None
@@ -90,6 +91,18 @@ def images(plane: Array, spec: FrameSpec, most_channels: int | None = None) -> I
         yield from np.moveaxis(plane, 2, 0)
     else:
         yield plane
+
+
+def refuse_choice(name: str, key: str, value: object, choices: Iterable[object]) -> None:
+    """Raise a PipelineError unless `value` is one of `choices`."""
+    known = tuple(choices)
+    if value not in known:
+        raise PipelineError(
+            f"operator {name!r}: expected {key} to be one of {', '.join(map(str, known))}, got {value!r}",
+            stage=name,
+            expected=known,
+            got=value,
+        )
 
 
 def refuse_dtype(name: str, spec: FrameSpec, accepted: tuple[str, ...]) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+import cv2
 import numpy as np
 from numba import njit
 
 from hyperframes.errors import PipelineError
-from hyperframes.operators.framewise import Framewise, Kernel, refuse_dtype
+from hyperframes.operators.framewise import Framewise, Kernel, refuse_choice, refuse_dtype
 
 if TYPE_CHECKING:
     from hyperframes.frames import Array, FrameSpec
@@ -25,7 +26,7 @@ _FOUR = _EIGHT[::2]
 class Lbp(Framewise):
     """Code each pixel by which of its neighbours are at least as bright.
 
-    Grey frames (H, W) of uint8 or uint16 -> codes (H, W) of uint8. No halo in time. Bit k of a code is set where
+    Grey frames of shape (H, W), dtype uint8 or uint16 -> codes (H, W) of uint8. No halo in time. Bit k of a code is set where
     neighbour k is at least the centre; neighbours stand at `radius` pixels in the directions right, up right, up, up
     left, left, down left, down, down right (every second one with 4 points), on a square, not interpolated. Beyond the
     borders the picture is mirrored without repeating the edge (``BORDER_REFLECT_101``).
@@ -55,8 +56,8 @@ class Lbp(Framewise):
     method: Literal["classic", "uniform"] = "classic"
 
     def __post_init__(self) -> None:
-        if self.points not in {4, 8}:
-            raise PipelineError(f"operator 'lbp': expected 4 or 8 points, got {self.points}", stage=self.name)
+        refuse_choice(self.name, "points", self.points, (8, 4))
+        refuse_choice(self.name, "method", self.method, ("classic", "uniform"))
         if not 1 <= self.radius <= 64:
             raise PipelineError(
                 f"operator 'lbp': expected radius from 1 to 64 pixels, got {self.radius}",
@@ -80,12 +81,11 @@ class Lbp(Framewise):
         directions = _EIGHT if self.points == 8 else _FOUR
         offsets = np.array(directions, np.int64) * self.radius
         labels = uniform_labels(self.points) if self.method == "uniform" else np.arange(256, dtype=np.uint8)
-        height, width = spec.shapes[0]
-        # Which row or column stands at each place beyond the borders; also where the picture is smaller than the radius.
-        rows, columns = _mirrored(height, self.radius), _mirrored(width, self.radius)
+        reach = self.radius
 
         def code(sources: tuple[Array, ...], targets: tuple[Array, ...]) -> None:
-            _codes(sources[0], targets[0], offsets, self.radius, rows, columns, labels)
+            wide = cv2.copyMakeBorder(sources[0], reach, reach, reach, reach, cv2.BORDER_REFLECT_101)
+            _codes(wide, targets[0], offsets + reach, labels, reach)
 
         return code
 
@@ -107,34 +107,18 @@ def uniform_labels(points: int) -> Array:
     return table
 
 
-def _mirrored(length: int, radius: int) -> Array:
-    """Return the (length + 2 radius,) positions that stand for -radius to length + radius - 1."""
-    positions = np.arange(-radius, length + radius)
-    if length == 1:
-        return np.zeros_like(positions)
-    folded = positions % (2 * (length - 1))
-    return np.minimum(folded, 2 * (length - 1) - folded)
-
-
 @njit(nogil=True, cache=True)
-def _codes(image: Any, out: Any, offsets: Any, radius: int, rows: Any, columns: Any, labels: Any) -> None:
-    height, width = image.shape
-    wide = np.empty((2 * radius + 1, width + 2 * radius), image.dtype)  # mirrored rows y - radius to y + radius
+def _codes(wide: Any, out: Any, corners: Any, labels: Any, radius: int) -> None:
+    """Code a mirrored image (H + 2 radius, W + 2 radius); `corners` are where each neighbour of pixel (0, 0) stands."""
+    height, width = out.shape
     code = np.empty(width, np.uint8)
     for row in range(height):
-        for k in range(2 * radius + 1):
-            source, line = image[rows[row + k]], wide[k]
-            line[radius : radius + width] = source
-            for x in range(radius):
-                line[x] = source[columns[x]]
-                line[radius + width + x] = source[columns[radius + width + x]]
-        centre = wide[radius, radius : radius + width]
+        centre = wide[row + radius, radius : radius + width]
         code[:] = 0
-        for bit in range(len(offsets)):
-            shift = radius + offsets[bit, 1]
-            neighbour, value = wide[radius + offsets[bit, 0], shift : shift + width], np.uint8(1 << bit)
+        for bit in range(len(corners)):
+            neighbour = wide[row + corners[bit, 0], corners[bit, 1] : corners[bit, 1] + width]
             for x in range(width):
-                code[x] |= value if neighbour[x] >= centre[x] else np.uint8(0)
-        target = out[row]
+                code[x] |= np.uint8(neighbour[x] >= centre[x]) << bit
+        line = out[row]
         for x in range(width):
-            target[x] = labels[code[x]]
+            line[x] = labels[code[x]]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from hyperframes.errors import PipelineError
 from hyperframes.operators.framewise import Framewise, Kernel
+from hyperframes.operators.pixel_kernels import look_up
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -99,12 +100,12 @@ class Normalize(Framewise):
         def normalize(sources: tuple[Array, ...], targets: tuple[Array, ...]) -> None:
             (source,), (target,) = sources, targets
             for channel, way in enumerate(ways):
-                place = ... if channels == 1 else (channel if first else (..., channel))
-                target[place] = way(source[place])
+                place: Any = ... if channels == 1 else (channel if first else (..., channel))
+                way(source[place], target[place])
 
         return normalize
 
-    def _channel(self, spec: FrameSpec, channel: int) -> Callable[[Array], Array]:
+    def _channel(self, spec: FrameSpec, channel: int) -> Callable[[Array, Array], None]:
         """Return what computes one channel."""
         mean = self.mean[channel if len(self.mean) > 1 else 0]
         std = self.std[channel if len(self.std) > 1 else 0]
@@ -112,10 +113,18 @@ class Normalize(Framewise):
         if scale is None:
             scale = 1 / np.iinfo(spec.dtype).max if spec.dtype.kind in "iu" else 1.0
 
-        def exact(values: Array) -> Array:
-            return ((values.astype(np.float64) * scale - mean) / std).astype(np.float32)
+        def exact(values: Array, out: Array) -> None:
+            out[...] = (values.astype(np.float64) * scale - mean) / std
 
         if spec.dtype not in {np.dtype(np.uint8), np.dtype(np.uint16)}:
             return exact
-        table = exact(np.arange(np.iinfo(spec.dtype).max + 1))
-        return lambda values: table[values]
+        table = np.empty(np.iinfo(spec.dtype).max + 1, np.float32)
+        exact(np.arange(len(table)), table)
+        return lambda values, out: look_up(_rows(values), table, _rows(out))
+
+
+def _rows(values: Array) -> Array:
+    """Return a view (R, N) of one channel of any shape."""
+    if values.ndim == 2:
+        return values
+    return values.reshape(1, -1) if values.ndim < 2 else values.reshape(-1, math.prod(values.shape[1:]))

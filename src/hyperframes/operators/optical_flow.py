@@ -11,6 +11,7 @@ import numpy as np
 
 from hyperframes.errors import PipelineError
 from hyperframes.operators.base import Contract, Operator, Output, State, View, Worker, frames_out
+from hyperframes.operators.framewise import refuse_choice
 from hyperframes.packing import Halo
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ _FARNEBACK = {
 class OpticalFlow(Operator):
     """Dense optical flow from the previous frame to each frame.
 
-    Grey frames (H, W) of uint8 -> (H, W, 2) float32: by how many pixels to the right and down what stands at (x, y) in
+    Grey frames of shape (H, W), dtype uint8 -> (H, W, 2) float32: by how many pixels to the right and down what stands at (x, y) in
     the previous frame has moved. Halo (1, 0); before the first frame the boundary stands in (``replicate`` gives no
     motion there).
 
@@ -71,12 +72,8 @@ class OpticalFlow(Operator):
     preset: Literal["ultrafast", "fast", "medium"] = "fast"
 
     def __post_init__(self) -> None:
-        if self.method not in _SMALLEST_SIDE or self.preset not in _DIS:
-            raise PipelineError(
-                f"operator 'optical_flow': expected method dis or farneback and preset {', '.join(_DIS)}, "
-                f"got {self.method!r} and {self.preset!r}",
-                stage=self.name,
-            )
+        refuse_choice(self.name, "method", self.method, _SMALLEST_SIDE)
+        refuse_choice(self.name, "preset", self.preset, _DIS)
 
     def configure(self, inputs: tuple[Spec, ...]) -> Contract:
         """Return (H, W, 2) float32 for grey frames, with one frame before."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hyperframes.frames import Array
     from hyperframes.operators.colour import RgbToYuv, YuvToRgb
 
-__all__ = ["look_up", "luma", "resample_chroma", "rgb_to_yuv", "scratch_lines", "yuv_to_rgb"]
+__all__ = ["look_up", "resample_chroma", "rgb_to_yuv", "scratch_lines", "yuv_to_rgb"]
 
 
 @njit(nogil=True, cache=True)
@@ -83,92 +83,92 @@ def _yuv_to_rgb(integer: Any) -> Any:
     return kernel
 
 
-def _luma(integer: Any) -> Any:
-    @njit(nogil=True, cache=True)
-    def kernel(rgb: Any, out: Any, weights: Any, offset: int, bits: int, top: int) -> None:
-        height, width = out.shape
-        wr, wg, wb = integer(weights[0]), integer(weights[1]), integer(weights[2])
-        base, shift = integer(((2 * offset + 1) << bits) >> 1), integer(bits)
-        most = integer(top)
-        for row in range(height):
-            flat, line = rgb[row].reshape(-1), out[row]
-            for x in range(width):
-                red = integer(wr * integer(flat[3 * x]))
-                green = integer(wg * integer(flat[3 * x + 1]))
-                blue = integer(wb * integer(flat[3 * x + 2]))
-                line[x] = min(integer(integer(integer(base + red) + integer(green + blue)) >> shift), most)
-
-    return kernel
-
-
-def _chroma(integer: Any) -> Any:
+def _rgb_to_yuv(integer: Any) -> Any:
     @njit(nogil=True, cache=True)
     def kernel(
-        rgb: Any, out: Any, weights: Any, centre: int, bits: int, top: int, down: int, across: int, lines: Any
+        rgb: Any,
+        y: Any,
+        u: Any,
+        v: Any,
+        matrix: Any,
+        offsets: Any,
+        top: int,
+        down: int,
+        across: int,
+        lines: Any,
     ) -> None:
-        height, width = rgb.shape[0], rgb.shape[1]
-        wr, wg, wb = integer(weights[0]), integer(weights[1]), integer(weights[2])
-        summed, shift, scale = lines[0], bits, down * across * across
-        while scale > 1:
-            scale //= 2
-            shift += 1
-        base, most, zero = integer(((2 * centre + 1) << shift) >> 1), integer(top), integer(0)
-        for row in range(out.shape[0]):
-            for k in range(down):
-                flat = rgb[min(row * down + k, height - 1)].reshape(-1)
+        height, width = y.shape
+        red, green, blue, us, vs = lines[0], lines[1], lines[2], lines[3], lines[4]
+        yr, yg, yb = integer(matrix[0, 0]), integer(matrix[0, 1]), integer(matrix[0, 2])
+        ur, ug, ub = integer(matrix[1, 0]), integer(matrix[1, 1]), integer(matrix[1, 2])
+        vr, vg, vb = integer(matrix[2, 0]), integer(matrix[2, 1]), integer(matrix[2, 2])
+        black, shift = integer(((2 * offsets[0] + 1) << offsets[2]) >> 1), integer(offsets[2])
+        chroma_shift = offsets[2] + offsets[3]
+        centre = ((2 * offsets[1] + 1) << chroma_shift) >> 1
+        with_chroma, most = len(u) > 0, integer(top)
+        for row in range(down * ((height + down - 1) // down)):
+            flat = rgb[min(row, height - 1)].reshape(-1)
+            for x in range(width):
+                red[x], green[x], blue[x] = flat[3 * x], flat[3 * x + 1], flat[3 * x + 2]
+            if row < height:
+                line = y[row]
                 for x in range(width):
-                    red = integer(wr * integer(flat[3 * x]))
-                    green = integer(wg * integer(flat[3 * x + 1]))
-                    blue = integer(wb * integer(flat[3 * x + 2]))
-                    value = integer(integer(red + green) + blue)
-                    summed[x] = value if k == 0 else integer(summed[x] + value)
-            _decimated_line(summed, width, across, base, shift, zero, most, out[row])
+                    value = integer(integer(integer(yr * red[x]) + integer(yg * green[x])) + integer(yb * blue[x]))
+                    line[x] = min(integer(integer(value + black) >> shift), most)
+            if not with_chroma:
+                continue
+            first = row % down == 0
+            for x in range(width):
+                cu = integer(integer(integer(ur * red[x]) + integer(ug * green[x])) + integer(ub * blue[x]))
+                cv = integer(integer(integer(vr * red[x]) + integer(vg * green[x])) + integer(vb * blue[x]))
+                us[x] = cu if first else integer(us[x] + cu)
+                vs[x] = cv if first else integer(vs[x] + cv)
+            if row % down == down - 1:
+                _decimated_line(us, width, across, centre, chroma_shift, top, u[row // down])
+                _decimated_line(vs, width, across, centre, chroma_shift, top, v[row // down])
 
     return kernel
 
 
 @njit(nogil=True, cache=True)
-def _decimated_line(
-    summed: Any, width: int, across: int, base: int, shift: int, least: int, most: int, line: Any
-) -> None:
+def _decimated_line(summed: Any, width: int, across: int, base: int, shift: int, most: int, line: Any) -> None:
     """Write the triangle-weighted sums of `summed` around every `across`-th column, shifted down."""
+    if across == 1:
+        for x in range(width):
+            line[x] = min(max((summed[x] + base) >> shift, 0), most)
+        return
     for x in range(len(line)):
         total = across * summed[across * x]
         for k in range(1, across):
             left, right = max(across * x - k, 0), min(across * x + k, width - 1)
             total += (across - k) * (summed[left] + summed[right])
-        line[x] = min(max((total + base) >> shift, least), most)
+        line[x] = min(max((total + base) >> shift, 0), most)
 
 
 _yuv_to_rgb_8, _yuv_to_rgb_16 = _yuv_to_rgb(np.int32), _yuv_to_rgb(np.int64)
-_luma_8, _luma_16 = _luma(np.int32), _luma(np.int64)
-_chroma_8, _chroma_16 = _chroma(np.int32), _chroma(np.int64)
+_rgb_to_yuv_8, _rgb_to_yuv_16 = _rgb_to_yuv(np.int32), _rgb_to_yuv(np.int64)
 
 
 @njit(nogil=True, cache=True)
-def _upsample(plane: Any, out: Any, down: int, across: int, lines: Any) -> None:
-    scale = 2 * down * across
+def _upsample(plane: Any, out: Any, down: int, across: int, shift: int, lines: Any) -> None:
+    half = (1 << shift) >> 1
     for row in range(out.shape[0]):
         _upsampled_line(plane, row, down, across, lines[0], lines[1])
         line, target = lines[1], out[row]
         for x in range(len(target)):
-            target[x] = (2 * line[x] + scale) // (2 * scale)
+            target[x] = (line[x] + half) >> shift
 
 
 @njit(nogil=True, cache=True)
-def _downsample(plane: Any, out: Any, down: int, across: int, lines: Any) -> None:
+def _downsample(plane: Any, out: Any, down: int, across: int, shift: int, lines: Any) -> None:
     height, width = plane.shape
-    summed, scale, shift = lines[0], down * across * across, 0
-    while scale > 1:
-        scale //= 2
-        shift += 1
-    half = (1 << shift) >> 1
+    summed, half = lines[0], (1 << shift) >> 1
     for row in range(out.shape[0]):
         for k in range(down):
             source = plane[min(row * down + k, height - 1)]
             for x in range(width):
                 summed[x] = source[x] + (summed[x] if k else 0)
-        _decimated_line(summed, width, across, half, shift, 0, 1 << 16, out[row])
+        _decimated_line(summed, width, across, half, shift, 1 << 16, out[row])
 
 
 # Doors ----------------------------------------------------------------------------------------------------------------
@@ -176,7 +176,7 @@ def _downsample(plane: Any, out: Any, down: int, across: int, lines: Any) -> Non
 
 def scratch_lines(width: int, deep: bool) -> Array:
     """Return the rows of intermediate values that the kernels for pictures of `width` columns need."""
-    return np.empty((3, width + 8), np.int64 if deep else np.int32)
+    return np.empty((5, width + 8), np.int64 if deep else np.int32)
 
 
 def yuv_to_rgb(
@@ -194,34 +194,37 @@ def yuv_to_rgb(
         By how much rows and columns of chroma are divided.
     conversion : YuvToRgb
         Coefficients.
-    lines : (3, W + 8) of int32 or int64
+    lines : (5, W + 8) of int32 or int64
         From `scratch_lines`.
     """
     down, across = steps
     kernel = _yuv_to_rgb_16 if conversion.deep else _yuv_to_rgb_8
-    shift = conversion.fraction_bits + (2 * down * across).bit_length() - 1
+    shift = conversion.fraction_bits + _bits(2 * down * across)
     offsets = np.array([conversion.black, conversion.centre, shift], np.int64)
     kernel(*planes[:3], out, down, across, conversion.matrix, offsets, conversion.top, lines)
 
 
-def luma(rgb: Array, out: Array, conversion: RgbToYuv) -> None:
-    """Write the luma of `rgb` (H, W, 3) to `out` (H, W)."""
-    kernel = _luma_16 if conversion.deep else _luma_8
-    kernel(rgb, out, conversion.matrix[0], conversion.black, conversion.fraction_bits, conversion.top)
-
-
 def rgb_to_yuv(rgb: Array, out: tuple[Array, ...], steps: tuple[int, int], conversion: RgbToYuv, lines: Array) -> None:
-    """Convert one frame (H, W, 3) to planes (H, W), (h, w), (h, w); the arguments are those of `yuv_to_rgb`."""
-    luma(rgb, out[0], conversion)
-    kernel = _chroma_16 if conversion.deep else _chroma_8
-    for plane, weights in zip(out[1:3], conversion.matrix[1:], strict=True):
-        kernel(rgb, plane, weights, conversion.centre, conversion.fraction_bits, conversion.top, *steps, lines)
+    """Convert one frame (H, W, 3) to planes (H, W), (h, w), (h, w); the arguments are those of `yuv_to_rgb`.
+
+    With one plane in `out` only luma is computed.
+    """
+    down, across = steps
+    kernel = _rgb_to_yuv_16 if conversion.deep else _rgb_to_yuv_8
+    y, u, v = out[:3] if len(out) > 1 else (out[0], out[0][:0], out[0][:0])
+    offsets = (conversion.black, conversion.centre, conversion.fraction_bits, _bits(down * across * across))
+    kernel(rgb, y, u, v, conversion.matrix, np.array(offsets, np.int64), conversion.top, down, across, lines)
 
 
 def resample_chroma(plane: Array, out: Array, source: tuple[int, int], target: tuple[int, int], lines: Array) -> None:
-    """Bring a chroma plane from one subsampling to another; each of (down, across) must go one way."""
-    (down, across), (to_down, to_across) = source, target
-    if down >= to_down and across >= to_across:
-        _upsample(plane, out, down // to_down, across // to_across, lines)
+    """Bring a chroma plane from one subsampling to another; both axes of (down, across) must go one way."""
+    if source >= target:
+        down, across = source[0] // target[0], source[1] // target[1]
+        _upsample(plane, out, down, across, _bits(2 * down * across), lines)
     else:
-        _downsample(plane, out, to_down // down, to_across // across, lines)
+        down, across = target[0] // source[0], target[1] // source[1]
+        _downsample(plane, out, down, across, _bits(down * across * across), lines)
+
+
+def _bits(power_of_two: int) -> int:
+    return power_of_two.bit_length() - 1

@@ -12,7 +12,7 @@ import numpy as np
 from hyperframes.errors import PipelineError
 from hyperframes.frames import FrameSpec
 from hyperframes.operators.colour import with_resolved_colour
-from hyperframes.operators.framewise import Framewise, Kernel, images, refuse_dtype
+from hyperframes.operators.framewise import Framewise, Kernel, images, refuse_choice, refuse_dtype
 
 if TYPE_CHECKING:
     from hyperframes.frames import Array
@@ -27,7 +27,8 @@ _MOST_CHANNELS = 4
 class Resize(Framewise):
     """Scale each frame to `width` x `height` pixels.
 
-    Frames (H, W) or (H, W, C) of uint8, int16, uint16, float32 or float64 in any planes -> the same at the new size;
+    Frames of shape (H, W) or (H, W, C), dtype uint8, int16, uint16, float32 or float64, in any planes -> the same at
+    the new size;
     chroma planes get their share, rounded up. No halo in time. Sample centres are aligned; beyond the borders the edge
     is repeated. The sample aspect ratio changes so that the picture keeps its proportions on screen; unspecified
     colour keeps the meaning it had at the old size.
@@ -53,6 +54,9 @@ class Resize(Framewise):
     interpolation: Literal["auto", "area", "linear", "nearest", "cubic", "lanczos"] = "auto"
 
     def __post_init__(self) -> None:
+        refuse_choice(
+            self.name, "interpolation", self.interpolation, ("auto", "area", "linear", "nearest", "cubic", "lanczos")
+        )
         if not (self.width or self.height):
             raise PipelineError(
                 "operator 'resize': expected width, height or both, got neither",
