@@ -294,10 +294,17 @@ class Port:
     """Stage that makes it; -1 for a source."""
     output: Output | None
     selects: bool = False
+    total_rate: Fraction = field(init=False)
+    """Entries per source frame."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "total_rate", math.prod(self.rates, start=Fraction(1)))
 
     def owned(self, core: Range) -> Range:
         """Return which of its entries belong to the source frames `core`."""
         start, stop = core
+        if not self.rates:
+            return core
         for rate in self.rates:
             start, stop = math.ceil(start * rate), math.ceil(stop * rate)
         return start, stop
@@ -312,11 +319,6 @@ class Port:
         for rate in reversed(self.rates):
             position = math.floor(position / rate)
         return int(position)
-
-    @property
-    def total_rate(self) -> Fraction:
-        """Entries per source frame."""
-        return math.prod(self.rates, start=Fraction(1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -441,7 +443,9 @@ def _hull(ranges: Any) -> Range | None:
 
 def _through(margin: Halo, output: Output | None) -> Halo:
     """Convert a margin in outputs to input frames; never less than is needed, whatever the phase."""
-    rate = output.rate if output else Fraction(1)
+    if output is None or output.rate == 1:
+        return margin
+    rate = output.rate
     return Halo(math.ceil(margin.before / rate), math.ceil(margin.after / rate))
 
 

@@ -583,7 +583,19 @@ class Engine:
         if self._error is None:
             self._result = self._make_result(seconds, peak)
         self._observe({"kind": "finished", "seconds": seconds, "error": str(self._error or "")})
+        self._forget()
         self._finished.set()
+
+    def _forget(self) -> None:
+        """Let the frame memory go with the run, whoever still holds its handle."""
+        self._input_pools.clear()
+        self._export_pools.clear()
+        self._runners.clear()
+        self._carried.clear()
+        self._jobs.clear()
+        self._failed_jobs.clear()
+        self._partial.clear()
+        self._workers.clear()
 
     def _make_result(self, seconds: float, peak: int) -> RunResult:
         setup, plan = self.setup, self._plan
@@ -619,6 +631,7 @@ class Engine:
             warnings=warnings,
             frames_sha256=self._checksum.hexdigest() if self._checksum else None,
             sinks=dict(setup.sinks),
+            sources={plan.ports[port].name: source for port, source in setup.sources.items()},
         )
 
     # Watching ---------------------------------------------------------------------------------------------------------

@@ -249,23 +249,27 @@ class GroupRunner:
         records: Records | None,
     ) -> Hyperframe:
         port, source = self.plan.ports[number], self._root(job)
-        positions = np.arange(*wanted)
-        mask = positions == ids
-        real = positions[mask]
+        length = port.length(job.num_frames)
+        start, stop = wanted
+        before = min(max(0, -start), stop - start)
+        after = 0 if length is None else min(max(0, stop - max(length, start)), stop - start)
+        mask = np.ones(stop - start, bool)
+        mask[:before] = False
+        mask[stop - start - after :] = False
         views = []
         for plane in planes:
             view = plane[:]
             view.flags.writeable = False
             views.append(view)
-        pts, durations = times_of(source, np.where(ids >= 0, ids, np.clip(positions, 0, None)), port.total_rate)
+        pts, durations = times_of(source, wanted, ids, port.total_rate)
         header = Header(
             sequence=job.sequence,
             id=source.header.id,
             streams=source.header.streams,
             core=piece,
-            read=(int(real[0]), int(real[-1]) + 1) if len(real) else piece,
-            pad_before=int(np.argmax(mask)) if len(real) else len(mask),
-            pad_after=int(np.argmax(mask[::-1])) if len(real) else 0,
+            read=(start + before, stop - after),
+            pad_before=before,
+            pad_after=after,
             frame_ids=ids,
             pts=pts,
             time_base=source.header.time_base,
@@ -277,7 +281,7 @@ class GroupRunner:
             seal_reason=source.header.seal_reason,
             attempt=job.attempt,
             end=job.end if end is None else end,
-            stream_length=port.length(job.num_frames),
+            stream_length=length,
         )
         spec = port.spec if isinstance(port.spec, FrameSpec) else source.spec
         core = slice(piece[0] - wanted[0], piece[1] - wanted[0])
@@ -357,19 +361,23 @@ def pieces(core: Range, halo: Halo, length: int | None) -> Iterator[Range]:
     yield from itertools.pairwise(edges)
 
 
-def times_of(source: Hyperframe, entries: Array, rate: Fraction) -> tuple[Array, Array | None]:
-    """Return pts and durations of a port's entries: entry j stands at source frame j / rate."""
+def times_of(source: Hyperframe, wanted: Range, entries: Array, rate: Fraction) -> tuple[Array, Array | None]:
+    """Return pts and durations of the entries `wanted` of a port, for which `entries` stand (-1: none).
+
+    Entry j stands at source frame j / `rate`; between two frames time runs evenly.
+    """
     header = source.header
-    first = header.read[0]
+    first, last = header.read[0], header.read[1] - 1
+    if rate == 1 and wanted[0] >= first and wanted[1] <= last + 1:
+        held = slice(wanted[0] - first, wanted[1] - first)
+        return header.pts[held], None if header.durations is None else header.durations[held]
+    scaled = np.where(entries >= 0, entries, np.arange(*wanted)) * rate.denominator
+    at = np.minimum(np.maximum(scaled // rate.numerator, first), last) - first
     if rate == 1:
-        at = np.clip(entries - first, 0, len(header.pts) - 1)
         return header.pts[at], None if header.durations is None else header.durations[at]
-    scaled = entries * rate.denominator
-    at = np.clip(scaled // rate.numerator - first, 0, len(header.pts) - 1)
-    after = np.minimum(at + 1, len(header.pts) - 1)
-    step = np.where(
-        after > at, header.pts[after] - header.pts[at], 0 if header.durations is None else header.durations[at]
-    )
+    after = np.minimum(at + 1, last - first)
+    ends = 0 if header.durations is None else header.durations[at]
+    step = np.where(after > at, header.pts[after] - header.pts[at], ends)
     return header.pts[at] + step * (scaled % rate.numerator) // rate.numerator, None
 
 
@@ -413,7 +421,7 @@ def result_of(plan: Plan, port_number: int, job: Job) -> tuple[Clip | Records, i
     owned = port.owned(job.core)
     planes = source.core_planes if port_number in job.inputs else job.buffers[port_number].part(owned)
     entries = np.arange(*owned)
-    pts, durations = times_of(source, entries, port.total_rate)
+    pts, durations = times_of(source, owned, entries, port.total_rate)
     kept = job.kept.get(port_number)
     if kept is not None and not kept.all():
         planes = tuple(plane[kept] for plane in planes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import threading
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ import numpy as np
 from hyperframes.drivers.engine import Engine, Run
 from hyperframes.drivers.machine import available_memory
 from hyperframes.drivers.report import Recorder
+from hyperframes.errors import PipelineError
 from hyperframes.frames import Clip, Records
 from hyperframes.pipeline import Pipeline
 from hyperframes.sinks import CallbackSink, MemorySink
@@ -59,7 +61,17 @@ def run(
     [0, 1, 2, 3, 4, 5]
     """
     recorder = Recorder()
-    handle = start(source, operators, to, instruments=(*instruments, recorder), **options)
+    pipeline = source if isinstance(source, Pipeline) else Pipeline.of(source, operators, to, **options)
+    result = _run_once(pipeline, (*instruments, recorder), recorder)
+    number = 2
+    while pipeline.options.on_size_change == "split" and (rest := _rest_of(pipeline, result, number)) is not None:
+        result = result.followed_by(_run_once(rest, instruments, recorder))
+        number += 1
+    return result
+
+
+def _run_once(pipeline: Pipeline, instruments: tuple[Instrument, ...], recorder: Recorder) -> RunResult:
+    handle = start(pipeline, instruments=instruments)
     try:
         result = handle.wait()
     except KeyboardInterrupt:
@@ -68,6 +80,27 @@ def run(
         raise
     result.recorder = recorder
     return result
+
+
+def _rest_of(pipeline: Pipeline, done: RunResult, number: int) -> Pipeline | None:
+    """Return the pipeline for what follows a change of frame size, writing to outputs of its own; None at the end."""
+    (name, source), *_ = done.sources.items()
+    following = getattr(source, "next_part", lambda: None)()
+    if following is None:
+        return None
+    sinks = {key: _numbered(what, number) for key, what in pipeline.sinks.items()}
+    return pipeline.replace(sources={name: following}, sinks=sinks)
+
+
+def _numbered(what: Any, number: int) -> str:
+    """Return the name of the `number`-th output: ``out.mp4`` is followed by ``out-2.mp4``."""
+    if not isinstance(what, str | os.PathLike):
+        raise PipelineError(
+            f"the frame size changes and the rest needs an output of its own: expected a path, got {what!r}",
+            hint="Give `to` as a path, or use on_size_change='scale'.",
+        )
+    root, suffix = os.path.splitext(os.fspath(what))
+    return f"{root}-{number}{suffix}"
 
 
 def start(

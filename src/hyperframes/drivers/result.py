@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ from hyperframes.errors import PipelineError
 from hyperframes.frames import Array, Clip, Records
 from hyperframes.packing import Halo
 from hyperframes.sinks import Sink
+from hyperframes.sources import Source
 
 if TYPE_CHECKING:
     from hyperframes.drivers.report import Report
@@ -46,7 +48,32 @@ class RunResult:
     warnings: list[str] = field(default_factory=list)
     frames_sha256: str | None = None
     sinks: Mapping[str, Sink] = field(default_factory=dict, repr=False)
+    sources: Mapping[str, Source] = field(default_factory=dict, repr=False)
     recorder: Any = field(default=None, repr=False)
+
+    def followed_by(self, other: RunResult) -> RunResult:
+        """Return the result of two runs, one after the other, as one: counts add up, the larger peak stays."""
+        seconds = self.seconds + other.seconds
+        share = (self.scheduler_share * self.seconds + other.scheduler_share * other.seconds) / max(seconds, 1e-9)
+        stages = {
+            name: self.stages.get(name, 0.0) + other.stages.get(name, 0.0) for name in {**self.stages, **other.stages}
+        }
+        return dataclasses.replace(
+            other,
+            frames_in=self.frames_in + other.frames_in,
+            frames_out=self.frames_out + other.frames_out,
+            filtered=self.filtered + other.filtered,
+            hyperframes=self.hyperframes + other.hyperframes,
+            seconds=seconds,
+            peak_memory_bytes=max(self.peak_memory_bytes, other.peak_memory_bytes),
+            scheduler_share=share,
+            stages=stages,
+            retries=self.retries + other.retries,
+            failed=self.failed + other.failed,
+            output=self.output + other.output,
+            warnings=self.warnings + other.warnings,
+            frames_sha256=None,
+        )
 
     @property
     def frames(self) -> int:

@@ -50,9 +50,12 @@ class Output:
     """Frames a window covers."""
     hop: int = 1
     """Frames from one window to the next."""
+    rate: Fraction = field(init=False)
+    """Outputs per input frame."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "ratio", Fraction(self.ratio))
+        object.__setattr__(self, "rate", Fraction(1, max(1, self.hop)) if self.kind == "windows" else self.ratio)
         if self.ratio <= 0 or self.length < 1 or self.hop < 1:
             raise PipelineError(
                 f"output {self.name!r}: expected ratio above 0, length and hop of at least 1, "
@@ -62,22 +65,21 @@ class Output:
             raise PipelineError(f"output {self.name!r} of kind {self.kind!r}: its spec is a {type(self.spec).__name__}")
 
     @property
-    def rate(self) -> Fraction:
-        """Outputs per input frame."""
-        return Fraction(1, self.hop) if self.kind == "windows" else self.ratio
-
-    @property
     def halo(self) -> Halo:
         """Frames after the core that windows reach into."""
         return Halo(0, self.length - 1) if self.kind == "windows" else Halo()
 
     def owned(self, core: tuple[int, int]) -> tuple[int, int]:
         """Return the range of outputs that belong to the input frames `core`."""
+        if self.rate == 1:
+            return core
         return math.ceil(core[0] * self.rate), math.ceil(core[1] * self.rate)
 
     def needed_core(self, outputs: tuple[int, int]) -> tuple[int, int]:
         """Return the smallest range of input frames that own all of `outputs`."""
         start, stop = outputs
+        if self.rate == 1:
+            return outputs
         if stop <= start:
             edge = math.floor(start / self.rate)
             return edge, edge
@@ -96,6 +98,8 @@ class Contract:
     """``compute``, ``memory`` (bandwidth-bound), ``io`` or ``device:NAME``."""
     takes_mask: bool = False
     """True when it reads ``Hyperframe.mask``; only then may the boundary be ``none``."""
+    selects: bool = False
+    """True when it leaves outputs out depending on the data (`View.keep`); then only sinks may read it."""
     snapshot: bool = True
     """False when its state cannot be saved; such operators start fresh on resume."""
 
@@ -115,7 +119,7 @@ class View:
     """Frames, windows: writable arrays (stop - start, ...) per plane; their old content is undefined."""
     kept: Array | None = None
     """(stop - start,) bool; set by operators that select: what is False is left out and counted as filtered."""
-    rows: list[tuple[Array, Array | None, Mapping[str, Array]]] = field(default_factory=list)
+    rows: list[tuple[Array, Array | None, Mapping[str, Array], Array | None]] = field(default_factory=list)
 
     def __len__(self) -> int:
         return self.stop - self.start
@@ -130,7 +134,7 @@ class View:
         """Leave out the outputs where `mask`, (stop - start,) bool, is False."""
         self.kept = np.asarray(mask, bool)
 
-    def add(self, index: Any, *, stop: Any = None, **columns: Any) -> None:
+    def add(self, index: Any, *, stop: Any = None, pts: Any = None, **columns: Any) -> None:
         """Add record rows.
 
         Parameters
@@ -139,6 +143,8 @@ class View:
             Input frame of each row, in stream positions; the first frame of a span.
         stop : int or (R,) ints, optional
             One past the last frame of a span.
+        pts : int or (R,) ints, optional
+            Time of frame `index`; needed for spans that began before the frames in hand.
         **columns
             One value or (R, ...) array per field of the output's RecordSpec.
         """
@@ -151,7 +157,8 @@ class View:
         values = {
             f.name: np.asarray(columns[f.name], f.dtype).reshape(len(rows), *f.shape) for f in self.output.spec.fields
         }
-        self.rows.append((rows, stops, values))
+        times = None if pts is None else np.atleast_1d(np.asarray(pts, np.int64))
+        self.rows.append((rows, stops, values, times))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

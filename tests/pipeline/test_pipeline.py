@@ -1,0 +1,168 @@
+"""The map: checked as a whole before the first frame is read, and readable back from its own text."""
+
+import numpy as np
+import pytest
+from tests.drivers.test_engine_equals_whole import Resample, RunningSum, WindowMax, WindowSum
+
+import hyperframes as hf
+from hyperframes.errors import PipelineError, RegistryError
+from hyperframes.frames import Field, FrameSpec, RecordSpec
+from hyperframes.operators import Contract, Operator, Output
+from hyperframes.packing import Halo
+from hyperframes.pipeline import Pipeline, Stage, plan_pipeline
+
+ROWS = {"source": FrameSpec.array((4,), np.float64)}
+
+
+def plan(*operators, **options):
+    return plan_pipeline(Pipeline.of("x", list(operators), to={}, **options), ROWS)
+
+
+class Rows(Operator):
+    name = "rows"
+
+    def configure(self, inputs):
+        return Contract((Output("rows", "records", RecordSpec((Field("level", np.float64),))),))
+
+    def apply(self, inputs, outputs, state, prepared):
+        raise AssertionError
+
+
+class Picky(Rows):
+    name = "picky"
+
+    def configure(self, inputs):
+        return Contract((Output("frames", "frames", inputs[0]),), selects=True)
+
+
+def test_halos_of_a_chain_add_up():
+    assert plan(WindowSum(2, 1), WindowSum(3, 0)).halo == Halo(5, 1)
+
+
+def test_halos_are_converted_through_rates():
+    assert plan(WindowSum(1, 1), Resample("1/5"), WindowSum(2, 0)).halo == Halo(11, 1)
+
+
+def test_windows_reach_past_the_core():
+    assert plan(WindowMax(8, 4)).halo == Halo(0, 7)
+
+
+def test_a_mirroring_boundary_reads_as_far_on_both_sides():
+    assert plan(WindowSum(4, 1), boundary="reflect").halo == Halo(4, 4)
+    assert plan(WindowSum(4, 1), boundary="reflect").operator_halo == Halo(4, 1)
+
+
+def test_independent_neighbours_fuse_and_a_sequential_stage_stands_alone():
+    groups = plan(WindowSum(1, 1), WindowSum(0, 1), RunningSum(), WindowSum(1, 0)).groups
+    assert [(group.stages, group.sequential, group.after) for group in groups] == [
+        ((0, 1), False, ()),
+        ((2,), True, (0,)),
+        ((3,), False, (1,)),
+    ]
+
+
+def test_an_unknown_input_is_named_with_the_known_ones():
+    pipeline = Pipeline.of("x", [Stage("sum", WindowSum(0, 0), ("sauce",))])
+    with pytest.raises(PipelineError, match="stage 'sum' reads 'sauce', which nothing delivers; known: source"):
+        plan_pipeline(pipeline, ROWS)
+
+
+@pytest.mark.requirement("A64")
+def test_stages_that_wait_for_each_other_are_refused():
+    circle = [Stage("a", WindowSum(0, 0), ("b",)), Stage("b", WindowSum(0, 0), ("a",))]
+    with pytest.raises(PipelineError, match="a"):
+        plan_pipeline(Pipeline.of("x", circle), ROWS)
+
+
+def test_stages_may_be_given_in_any_order():
+    stages = [Stage("b", WindowSum(1, 0), ("a",)), Stage("a", WindowSum(0, 1), ("source",))]
+    assert [stage.name for stage in plan_pipeline(Pipeline.of("x", stages, to={}), ROWS).stages] == ["a", "b"]
+
+
+def test_inputs_of_different_rates_are_refused():
+    stages = [Stage("slow", Resample("1/2"), ("source",)), Stage("sum", WindowSum(0, 0), ("source", "slow"))]
+    with pytest.raises(
+        PipelineError, match="reads inputs of different rates: 'source' has 1 a source frame, 'slow' has 1/2"
+    ):
+        plan_pipeline(Pipeline.of("x", stages), ROWS)
+
+
+def test_only_sinks_may_read_what_a_selecting_stage_leaves():
+    with pytest.raises(PipelineError, match="stage 'window_sum' reads 'picky', which leaves frames out"):
+        plan(Picky(), WindowSum(0, 0))
+
+
+@pytest.mark.requirement("A73")
+def test_no_boundary_is_refused_unless_every_operator_takes_a_mask():
+    with pytest.raises(PipelineError, match="reads 2 frames before and 0 after each core, but the boundary is 'none'"):
+        plan(WindowSum(2, 0), boundary="none")
+    assert plan(WindowSum(0, 0), boundary="none").halo == Halo()
+
+
+def test_a_sink_that_cannot_hold_records_is_refused(tmp_path):
+    with pytest.raises(PipelineError, match="cannot hold records of 'rows'") as caught:
+        hf.run(np.zeros((5, 2)), Rows(), to=str(tmp_path / "out.npy"))
+    assert ".parquet" in caught.value.hint
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_unknown_options_and_choices_are_named():
+    with pytest.raises(PipelineError, match="no option named 'sizes'") as caught:
+        Pipeline.of("x", [], sizes=3)
+    assert caught.value.hint == "Did you mean 'size'?"
+    with pytest.raises(PipelineError, match=r"scheduling_policy: expected one of fifo, .* got 'lifo'"):
+        Pipeline.of("x", [], scheduling_policy="lifo")
+    with pytest.raises(PipelineError, match=r"size counts the frames a hyperframe owns: .* got 0"):
+        Pipeline.of("x", [], size=0)
+    with pytest.raises(PipelineError, match="range: expected 0 <= START <= STOP, got 9:3"):
+        Pipeline.of("x", [], range=(9, 3))
+
+
+@pytest.mark.requirement("A111")
+def test_the_fingerprint_changes_with_whatever_changes_results_and_with_nothing_else():
+    base = plan("temporal_mean:radius=2").fingerprint
+    assert plan("temporal_mean:radius=2", size=7, workers=1, scheduling_policy="priority_by_cost").fingerprint == base
+    assert plan("temporal_mean:radius=3").fingerprint != base
+    assert plan("temporal_mean:radius=2", boundary="reflect").fingerprint != base
+    assert plan("temporal_mean:radius=2", range=(0, 5)).fingerprint != base
+
+
+def test_a_pipeline_reads_back_from_its_own_text():
+    pipeline = Pipeline.of(
+        {"left cam": "a.mp4", "right": "b.mp4"},
+        [Stage("mean", hf.operators.create("temporal_mean:radius=2"), ("left cam",)), "every:n=5"],
+        to={"mean": "out.mp4", "every": "thumbs/%06d.png"},
+        size=7,
+        range=(3, None),
+        boundary="constant:16",
+    )
+    again = Pipeline.from_toml(pipeline.to_toml())
+    assert again == pipeline
+    assert again.to_toml() == pipeline.to_toml()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[sources]\nsource = 3 4", "the configuration is not TOML: .*line 2"),
+        ("[source]\nsource = 'a'", "the configuration has no 'source'; known: options, sinks, sources, stages"),
+        ("[sources]\nsource='a'\n[[stages]]\nname='x'", "stage 1 of the configuration needs an operator"),
+        ("[sources]\nsource='a'\n[[stages]]\nop='x'", "stage 1 of the configuration has no 'op'"),
+        ("[sources]\nsource='a'\n[options]\nsizes=3", "no option named 'sizes'"),
+        ("[options]\nsize=3", "the configuration needs a source"),
+    ],
+)
+def test_faults_of_a_configuration_are_named(text, message):
+    with pytest.raises(PipelineError, match=message):
+        Pipeline.from_toml(text)
+
+
+def test_an_unknown_operator_in_a_configuration_names_the_nearest():
+    with pytest.raises(RegistryError, match="no operator named 'temporal_meen'") as caught:
+        Pipeline.from_toml("[sources]\nsource='a'\n[[stages]]\noperator='temporal_meen'")
+    assert caught.value.hint == "Did you mean 'temporal_mean'?"
+
+
+def test_objects_have_no_text_form():
+    with pytest.raises(PipelineError, match="'source' is a ndarray, which has no text form"):
+        Pipeline.of(np.zeros(3), []).to_toml()
