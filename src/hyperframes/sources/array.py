@@ -1,4 +1,4 @@
-"""Frames that lie in arrays: in memory, in mapped files (``.npy``, raw), in chunks on disk (``.zarr``)."""
+"""Frames that lie in arrays: in memory, in mapped files (``.npy``, raw samples), or read in runs."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from urllib.parse import parse_qsl
 
 import numpy as np
 
-from hyperframes.errors import FrameError, MissingExtraError, SourceError
-from hyperframes.frames import PIXEL_FORMATS, Array, Clip, Colour, Frame, FrameSpec
+from hyperframes.errors import FrameError, SourceError
+from hyperframes.frames import PIXEL_FORMATS, Array, Clip, Frame, FrameSpec
 from hyperframes.sources.base import Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-__all__ = ["ArraySource", "StoredArrays", "exact_rate", "open_memmap", "open_npy", "open_zarr"]
+__all__ = ["ArraySource", "StoredArrays", "exact_rate", "open_memmap", "open_npy"]
 
 PICTURES_A_SECOND = Fraction(25)
 """Rate of pictures that come without time, as in FFmpeg's image readers."""
 
 _IDENTITY_BYTES = 64 << 20
-_NATIVE_KINDS = "biufc"
+NUMBER_KINDS = "biufc"
 
 
 def exact_rate(value: Any) -> Fraction:
@@ -265,7 +265,7 @@ def open_npy(path: str | os.PathLike[str], **options: Any) -> Source:
             source=name,
             hint="Write it with numpy.save, or read raw samples with 'FILE.raw?shape=480,640,3&dtype=uint8'.",
         ) from error
-    if dtype.kind not in _NATIVE_KINDS:
+    if dtype.kind not in NUMBER_KINDS:
         raise SourceError(
             f"{name} must hold numbers: got dtype {dtype}",
             source=name,
@@ -322,16 +322,14 @@ def open_memmap(location: str | os.PathLike[str], **options: Any) -> Source:
             source=name,
             hint="Write 'FILE.raw?shape=480,640,3&dtype=uint8'.",
         )
-    shape, dtype, offset = _shape(fields.pop("shape"), name), fields.pop("dtype", None), int(fields.pop("offset", 0))
+    shape, dtype = _shape(fields.pop("shape"), name), fields.pop("dtype", None)
+    offset = _offset(fields.pop("offset", 0), name)
     pixel_format = fields.get("pixel_format")
     planes = PIXEL_FORMATS.get(pixel_format or "")
-    try:
-        sample = np.dtype(dtype) if dtype is not None else (planes.dtype if planes else np.dtype(np.uint8))
-    except TypeError as error:
-        raise SourceError(
-            f"raw source {name} has no dtype {dtype!r}", source=name, hint="Write uint8, <u2, float32, ..."
-        ) from error
+    sample = _sample_dtype(dtype or (planes.dtype if planes else np.uint8), name)
     several = planes is not None and len(planes.planes) > 1
+    if several and len(shape) != 2:
+        raise SourceError(f"shape of {pixel_format} in {name} is rows, columns: got {shape}", source=name)
     spec = FrameSpec.picture(shape[0], shape[1], pixel_format) if several and pixel_format else None
     frame_bytes = spec.nbytes if spec else math.prod(shape) * sample.itemsize
     file = Path(path)
@@ -368,8 +366,8 @@ def _mapped(
     array: Array = np.asarray(np.memmap(file, dtype, "r", offset, full))
     if dtype.isnative:
         return ArraySource(array, name=name, identity=identity, **options)
-    spec, pts = _described(
-        ArraySource(np.empty((0, *shape), dtype.newbyteorder("=")), **_without_pts(options)), options, num_frames, name
+    spec, pts = described(
+        ArraySource(np.empty((0, *shape), dtype.newbyteorder("=")), **without_pts(options)), options, num_frames, name
     )
     native = spec.dtype
     step = _run_length(spec)
@@ -407,118 +405,6 @@ def _interleaved(
         return tuple(planes)
 
     return StoredArrays(load, num_frames, 1, spec, pts, name=name, identity=file_identity(file))
-
-
-# Zarr ----------------------------------------------------------------------------------------------------------------
-
-
-def open_zarr(path: str | os.PathLike[str], **options: Any) -> Source:
-    """Open a ``.zarr`` array (N, ...), or a group of planes written by `ZarrSink`; read chunk by chunk.
-
-    Parameters
-    ----------
-    path : path
-        Of the folder.
-    **options
-        `rate`, `time_base`, `pts`, `pixel_format`: see `ArraySource`.
-
-    Raises
-    ------
-    SourceError
-        If it holds no array of numbers, or a group that is not one of planes.
-    MissingExtraError
-        If zarr is not installed.
-    """
-    try:
-        import zarr
-    except ImportError as error:
-        raise MissingExtraError("reading .zarr", "zarr") from error
-    name = os.fspath(path)
-    try:
-        node = zarr.open(os.fspath(path), mode="r")
-    except Exception as error:
-        raise SourceError(f"{name} is no zarr array: {_first_line(error)}", source=name) from error
-    facts: dict[str, Any] = dict(node.attrs).get("hyperframes", {})  # type: ignore[assignment]
-    if isinstance(node, zarr.Array):
-        arrays, stored_pts = (node,), facts.get("pts_runs")
-    else:
-        arrays, stored_pts = _group_planes(node, facts, name)
-    for array in arrays:
-        if not array.shape or array.dtype.kind not in _NATIVE_KINDS:
-            raise SourceError(
-                f"{name} must hold numbers with frames along the first axis: got shape {array.shape} of {array.dtype}",
-                source=name,
-            )
-    num_frames = arrays[0].shape[0]
-    native = np.dtype(arrays[0].dtype).newbyteorder("=")
-    empty = tuple(np.empty((0, *array.shape[1:]), native) for array in arrays)
-    options = {**_spec_options(facts), **options}
-    if stored_pts is not None and "pts" not in options:
-        options["pts"] = _expand(stored_pts) if isinstance(stored_pts, list) else stored_pts[:]
-    spec, pts = _described(ArraySource(empty, **_without_pts(options)), options, num_frames, name)
-    spec = spec.replace(**_spec_facts(facts))
-
-    def load(start: int, stop: int) -> tuple[Array, ...]:
-        try:
-            return tuple(np.ascontiguousarray(array[start:stop], native) for array in arrays)
-        except Exception as error:  # codecs and stores raise what they like
-            raise SourceError(
-                f"cannot read frames {start} to {stop} of {name}: {_first_line(error)}", source=name
-            ) from error
-
-    step = (arrays[0].shards or arrays[0].chunks)[0]
-    return StoredArrays(load, num_frames, step, spec, pts, name=name, identity=_tree_identity(Path(path)))
-
-
-def _group_planes(group: Any, facts: dict[str, Any], name: str) -> tuple[tuple[Any, ...], Any]:
-    planes = facts.get("planes")
-    if not planes or any(plane not in group for plane in planes):
-        arrays = sorted(key for key, _ in group.arrays())
-        raise SourceError(
-            f"{name} is a group, not an array: it holds {', '.join(map(repr, arrays)) or 'no arrays'}",
-            source=name,
-            hint=f"Open one of them: {name}/{arrays[0]}" if arrays else None,
-        )
-    return tuple(group[plane] for plane in planes), group.get("pts")
-
-
-def _expand(runs: list[list[int]]) -> Array:
-    """Return pts from runs of (first, step, count)."""
-    parts = [first + step * np.arange(count, dtype=np.int64) for first, step, count in runs]
-    return np.concatenate(parts) if parts else np.empty(0, np.int64)
-
-
-def _spec_options(facts: dict[str, Any]) -> dict[str, Any]:
-    """Return what `ZarrSink` wrote beside the samples, as options of `ArraySource`."""
-    options: dict[str, Any] = {}
-    for key in ("rate", "time_base"):
-        if facts.get(key):
-            options[key] = Fraction(facts[key])
-    if "pixel_format" in facts:
-        options["pixel_format"] = facts["pixel_format"]
-    return options
-
-
-def _spec_facts(facts: dict[str, Any]) -> dict[str, Any]:
-    changes: dict[str, Any] = {
-        key: facts[key] for key in ("rotation", "mirrored", "field_order", "layout") if key in facts
-    }
-    if "colour" in facts:
-        changes["colour"] = Colour(**facts["colour"])
-    if "sample_aspect_ratio" in facts:
-        changes["sample_aspect_ratio"] = Fraction(facts["sample_aspect_ratio"])
-    if facts.get("names"):
-        changes["names"] = tuple(facts["names"])
-    return changes
-
-
-def _tree_identity(folder: Path) -> str:
-    newest, size, count = 0, 0, 0
-    for root, _, files in os.walk(folder):
-        for file in files:
-            facts = Path(root, file).stat()
-            newest, size, count = max(newest, facts.st_mtime_ns), size + facts.st_size, count + 1
-    return f"{folder.resolve()} {count} {size} {newest}"
 
 
 # Shared by sources ---------------------------------------------------------------------------------------------------
@@ -573,7 +459,7 @@ def _usable(array: Any, name: str) -> Array:
     array = np.asarray(array)
     if array.ndim == 0:
         raise FrameError(f"{name} must have frames along its first axis: got a single number", got=())
-    if array.dtype.kind not in _NATIVE_KINDS:
+    if array.dtype.kind not in NUMBER_KINDS:
         raise FrameError(f"{name} must hold numbers: got dtype {array.dtype}", got=array.dtype)
     return np.ascontiguousarray(array, array.dtype.newbyteorder("="))
 
@@ -616,7 +502,7 @@ def _checked_pts(pts: Any, num_frames: int, name: str) -> Array:
     return times
 
 
-def _described(empty: ArraySource, options: dict[str, Any], num_frames: int, name: str) -> tuple[FrameSpec, Array]:
+def described(empty: ArraySource, options: dict[str, Any], num_frames: int, name: str) -> tuple[FrameSpec, Array]:
     """Return the spec that `empty` found for the options, and the times of `num_frames` frames."""
     spec = empty.spec
     if options.get("pts") is not None and "rate" not in options and "time_base" not in options:
@@ -624,7 +510,7 @@ def _described(empty: ArraySource, options: dict[str, Any], num_frames: int, nam
     return spec, _checked_pts(options.get("pts"), num_frames, name)
 
 
-def _without_pts(options: dict[str, Any]) -> dict[str, Any]:
+def without_pts(options: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in options.items() if key != "pts"}
 
 
@@ -642,5 +528,23 @@ def _shape(text: Any, name: str) -> tuple[int, ...]:
     return shape
 
 
-def _first_line(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
+def _offset(text: Any, name: str) -> int:
+    try:
+        offset = int(text)
+    except ValueError:
+        offset = -1
+    if offset < 0:
+        raise SourceError(f"offset of {name} is a number of bytes: got {text!r}", source=name)
+    return offset
+
+
+def _sample_dtype(dtype: Any, name: str) -> np.dtype[Any]:
+    try:
+        sample: np.dtype[Any] = np.dtype(dtype)
+    except TypeError:
+        sample = np.dtype(object)
+    if sample.kind not in NUMBER_KINDS:
+        raise SourceError(
+            f"raw source {name} has no dtype {dtype!r}", source=name, hint="Write uint8, <u2, float32, ..."
+        )
+    return sample
