@@ -76,7 +76,7 @@ class ParquetSink(Sink):
         self._group = {field.name: np.empty((self._capacity, *field.shape), field.dtype) for field in layout.columns}
         self._staged = StagedFile(Path(self.name))
         with self._staged.guarded():
-            self._writer = pq.ParquetWriter(self._staged.file, self._schema)
+            self._writer = pq.ParquetWriter(self._staged.file, self._schema, write_page_checksum=True)
 
     def write(self, result: Clip | Records) -> None:
         """Add the rows; write a row group when one is full."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["CsvReader"]
 
 _BLOCK_BYTES = 1 << 20
+_LONGEST_LINE = 1 << 20
 _SNIFFED_LINES = 200
 _EMPTY_CELLS = {"", "na", "n/a", "nan", "null", "none"}
 
@@ -182,7 +183,7 @@ class CsvReader(Reader):
         return self._guarded(lambda: stream.read(_BLOCK_BYTES))
 
     def _line(self, stream: IO[str]) -> str:
-        return self._guarded(lambda: stream.readline(_BLOCK_BYTES))
+        return self._guarded(lambda: stream.readline(_LONGEST_LINE))
 
     def _guarded(self, read: Any) -> str:
         try:

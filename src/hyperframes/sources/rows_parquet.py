@@ -104,7 +104,7 @@ class ParquetReader(Reader):
         clock = self.plan.clock
         columns = [*self.plan.names, *([clock.name] if clock and clock.name not in self.plan.names else [])]
         try:
-            with pq.ParquetFile(self._file, pre_buffer=False) as table:
+            with pq.ParquetFile(self._file, pre_buffer=False, page_checksum_verification=True) as table:
                 for batch in table.iter_batches(_BLOCK_ROWS, row_groups=groups, columns=columns):
                     values = self._values(batch, first)
                     ticks = None if clock is None else self._ticks(batch.column(clock.name), clock, first)
