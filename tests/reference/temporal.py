@@ -98,3 +98,30 @@ def denoise(window, strength, full_range, *, channels, picture):
         total = total + weight * frame
         weights = weights + weight
     return ((2 * total + weights) // (2 * weights)).astype(window.dtype)
+
+
+def background(frames, rate, threshold, noise, full_range, group):
+    """Return (masks (N, P / group), backgrounds (N, P)) of (N, P) frames by a running Gaussian in float32."""
+    f4 = np.float32
+    masks, means = [], []
+    mean = variance = None
+    least, squared, slow = f4((noise * full_range / 255) ** 2), f4(threshold**2), f4(rate) * f4(1 / 16)
+    for t, frame in enumerate(frames):
+        x = frame.astype(f4)
+        if mean is None:
+            mean, variance = np.where(np.isfinite(x), x, f4(0)), np.zeros(x.shape, f4)
+        with np.errstate(invalid="ignore", over="ignore"):
+            distance = x - mean
+            square = distance * distance
+            limit = squared * np.maximum(variance, least)
+            total, bound = np.zeros(x.size // group, f4), np.zeros(x.size // group, f4)
+            for c in range(group):
+                total, bound = total + square[c::group], bound + limit[c::group]
+            still = np.repeat(total <= bound, group)
+            step = np.where(still, f4(max(rate, 1 / (t + 1))), slow)
+            finite = square < np.inf
+            mean = np.where(finite, mean + step * distance, mean)
+            variance = np.where(finite, variance + step * (square - variance), variance)
+        masks.append(np.where(still[::group], 0, 255))
+        means.append(mean if frame.dtype.kind == "f" else np.floor(mean + f4(0.5)))
+    return np.array(masks, np.uint8), np.array(means).astype(frames.dtype)
