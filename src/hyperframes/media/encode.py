@@ -17,6 +17,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal, cast
 
 import av
 import av.error
+import av.filter
 import numpy as np
 from av.codec.context import Flags, ThreadType
 
@@ -176,7 +177,7 @@ def _codecs() -> dict[str, Codec]:
             suffixes(".mkv .avi"),
             "",
             keeps_all=True,
-            options={"level": "3", "slices": "4", "slicecrc": "1", "g": "1"},
+            options={"level": "3", "slicecrc": "1", "g": "1"},
         ),
         Codec(
             "prores_ks",
@@ -292,8 +293,8 @@ def choose_format(codec: Codec, spec: FrameSpec) -> str | None:
             codec.keeps_all and not same_family,
             max(0, min(source.bits, 16) - there.bits),
             its_down > down or its_across > across,
-            has_alpha(name) and not has_alpha(spec.pixel_format),
             there.bits,
+            has_alpha(name) and not has_alpha(spec.pixel_format),
             -its_down * its_across,
             name,
         )
@@ -343,14 +344,20 @@ class Encoding:
         if codec.quality == "quantiser":
             quantiser = codec.default_quality if quality is None else quality
         threads = 1 if area < 100_000 else 2 if area < 500_000 else 4
+        if codec.name.startswith("libx264"):
+            # Without it x264's AVX-512 code spends bits by what it finds in memory it never wrote.
+            options["x264-params"] = "cpu-independent=1"
         if codec.name == "libx265":
             options["x265-params"] = f"log-level=none:pools={threads}:frame-threads={min(threads, 2)}:open-gop=0"
         if codec.name == "libsvtav1":
             options["svtav1-params"] = f"lp={threads}"
-        if spec.field_order != "progressive" and codec.name == "libx264":
-            options["flags"] = "+ildct+ilme"
         length = part_frames or (250 if area <= 1920 * 1088 else 125)
         return cls(codec, spec, options, threads, length, quantiser)
+
+    @property
+    def interlaced(self) -> bool:
+        """Whether the two fields of a frame are coded apart; other codecs code frames and only say so."""
+        return self.spec.field_order != "progressive" and self.codec.name == "libx264"
 
     @property
     def fingerprint(self) -> str:
@@ -411,7 +418,10 @@ class PartEncoder:
         self._container: OutputContainer | None = None
         self._file: IO[bytes] | None = None
         self._stream: VideoStream
-        self._filler = _FrameFiller(encoding.spec)
+        self._colour = _colour(encoding.spec)
+        self._fields: _Fields | None = None
+        if encoding.interlaced:
+            self._fields = _Fields(encoding.spec, 1 / self.rate)
 
     def open(self, file: IO[bytes]) -> None:
         """Open the encoder and write to `file`, which stays the caller's to close."""
@@ -428,9 +438,12 @@ class PartEncoder:
 
     def encode(self, planes: Sequence[Array]) -> None:
         """Take one frame; the arrays are copied before this returns."""
-        frame = self._filler.fill(planes)
+        frame = _frame(self.encoding.spec, planes)
         frame.pts = self._first + self.num_frames
         frame.time_base = 1 / self.rate
+        set_colour(frame, self._colour)
+        if self._fields is not None:
+            frame = self._fields.mark(frame)
         self.num_frames += 1
         self._mux(self._stream.encode(frame))
 
@@ -483,6 +496,8 @@ def _configure(context: Any, encoding: Encoding, rate: Fraction) -> None:
     context.flags |= Flags.bitexact
     if codec.reorders:
         context.flags |= Flags.closed_gop
+    if encoding.interlaced:
+        context.flags |= Flags.interlaced_dct | Flags.interlaced_me
     if encoding.quantiser is not None:
         context.qscale = True
         context.global_quality = round(encoding.quantiser * _LAMBDA)
@@ -499,20 +514,37 @@ def _refused(encoding: Encoding, error: Exception) -> SinkError:
     )
 
 
-class _FrameFiller:
-    """Copies planes into frames of the encoder."""
+def _frame(spec: FrameSpec, planes: Sequence[Array]) -> av.VideoFrame:
+    """Return an encoder's frame that holds a copy of `planes`: the only copy from a slab to the encoder.
 
-    def __init__(self, spec: FrameSpec) -> None:
-        self._spec = spec
+    Encoders may hold frames for as long as they like, so none is used twice; the allocator gives the same memory
+    again once one is let go.
+    """
+    frame = av.VideoFrame(spec.width, spec.height, spec.pixel_format)
+    for target, plane in zip(frame.planes, planes, strict=True):
+        if spec.layout == "NCHW" and plane.ndim == 3:
+            plane = np.moveaxis(plane, 0, -1)
+        flat = plane.reshape(len(plane), -1)
+        rows = np.frombuffer(cast("Any", target), np.uint8).reshape(len(plane), target.line_size)
+        np.copyto(rows[:, : flat.shape[1] * flat.itemsize].view(flat.dtype), flat)
+    return frame
 
-    def fill(self, planes: Sequence[Array]) -> av.VideoFrame:
-        """Return a frame that holds a copy of `planes`."""
-        spec = self._spec
-        frame = av.VideoFrame(spec.width, spec.height, spec.pixel_format)
-        for target, plane in zip(frame.planes, planes, strict=True):
-            if spec.layout == "NCHW" and plane.ndim == 3:
-                plane = np.moveaxis(plane, 0, -1)
-            flat = plane.reshape(len(plane), -1)
-            rows = np.frombuffer(cast("Any", target), np.uint8).reshape(len(plane), target.line_size)
-            np.copyto(rows[:, : flat.shape[1] * flat.itemsize].view(flat.dtype), flat)
-        return frame
+
+class _Fields:
+    """Marks frames as two fields, of which the top one is shown first or last; PyAV itself cannot."""
+
+    def __init__(self, spec: FrameSpec, time_base: Fraction) -> None:
+        graph = av.filter.Graph()
+        self._in = graph.add_buffer(
+            width=spec.width, height=spec.height, format=av.VideoFormat(spec.pixel_format), time_base=time_base
+        )
+        mark, self._out = graph.add("setfield", spec.field_order), graph.add("buffersink")
+        self._in.link_to(mark)
+        mark.link_to(self._out)
+        graph.configure()
+        self._graph = graph
+
+    def mark(self, frame: av.VideoFrame) -> av.VideoFrame:
+        """Return `frame` with its fields marked; its samples are not copied."""
+        self._in.push(frame)
+        return cast("av.VideoFrame", self._out.pull())

@@ -14,9 +14,11 @@ from typing import IO, TYPE_CHECKING, Any
 
 import av
 import av.error
+from av.audio.stream import AudioStream
 
 from hyperframes.frames import FrameSpec, rescale
-from hyperframes.media.encode import Container, nominal_rate
+from hyperframes.media.encode import Container, has_alpha, nominal_rate
+from hyperframes.media.matroska import PLACEHOLDER, set_display_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -101,7 +103,7 @@ def _time_base(pts: Sequence[int], spec: FrameSpec, container: Container) -> Fra
     if isinstance(container.tick, Fraction):
         return container.tick
     if container.tick == "rate":
-        return 1 / nominal_rate(spec)
+        return 1 / (spec.rate or Fraction(60))
     scale = spec.time_base.denominator
     widest = max((b - a for a, b in pairwise(pts)), default=0) * spec.time_base.numerator
     return Fraction(1, scale if scale < _TICKS and widest < _TICKS else 90_000)
@@ -129,7 +131,7 @@ def join(
     Parameters
     ----------
     file : binary file
-        Open for writing at its start; stays the caller's to close.
+        Open for writing and reading at its start; stays the caller's to close.
     container : Container
         What to write.
     parts : sequence of EncodedPart
@@ -144,15 +146,28 @@ def join(
     passthrough : Passthrough, optional
         Other streams and metadata of the source.
     """
+    aspect = container.format in {"matroska", "webm"} and spec.sample_aspect_ratio != 1
     with ExitStack() as stack:
+        source = _Extras(stack, passthrough, container, times.offset) if passthrough is not None else None
+        rates = source.rates if source is not None else []
         output = stack.enter_context(
-            av.open(file, "w", format=container.format, options=_options(container, times), buffer_size=1 << 20)
+            av.open(
+                file,
+                "w",
+                format=container.format,
+                options=_options(container, times, aspect, rates),
+                buffer_size=1 << 20,
+            )
         )
         first = stack.enter_context(av.open(str(parts[0].path)))
         video = output.add_stream_from_template(first.streams.video[0], opaque=True)
+        if has_alpha(spec.pixel_format) and container.format in {"matroska", "webm"}:
+            video.metadata["alpha_mode"] = "1"
+        if aspect:
+            video.metadata["title"] = PLACEHOLDER
         warnings = _describe(video, spec, times, container)
-        source = _Extras(stack, passthrough, output, container, times.offset) if passthrough is not None else None
         if source is not None:
+            source.attach(output)
             warnings += source.warnings
         output.start_encoding()
         packets = _video_packets(parts, delay, times, video)
@@ -164,15 +179,21 @@ def join(
                 source.mux(packet)
         if source is not None:
             warnings += source.damage()
+    if aspect:
+        set_display_size(file, spec.width, spec.height, spec.sample_aspect_ratio)
     return warnings
 
 
-def _options(container: Container, times: Times) -> dict[str, str]:
+def _options(container: Container, times: Times, aspect: bool, rates: Sequence[int]) -> dict[str, str]:
     options = {"fflags": "+bitexact", "avoid_negative_ts": "disabled"}
+    if aspect:
+        options["write_crc32"] = "0"  # checksums would be of the header before the display size is filled in
     if container.tick == "any":
         scale = times.time_base.denominator
-        # The movie's own scale limits how exactly a late start is kept.
-        options |= {"video_track_timescale": str(scale), "movie_timescale": str(scale)}
+        # The movie's own scale limits how exactly the start of each stream is kept.
+        common = math.lcm(scale, *rates)
+        options["video_track_timescale"] = str(scale)
+        options["movie_timescale"] = str(common if common < _TICKS else scale)
     return options
 
 
@@ -188,7 +209,7 @@ def _describe(video: Any, spec: FrameSpec, times: Times, container: Container) -
     if not spec.rotation and not spec.mirrored:
         return []
     if container.format == "avi":
-        return ["AVI cannot say that players turn or mirror the picture: it shows as it is stored"]
+        return ["avi files cannot say that players turn or mirror the picture: it shows as it is stored"]
     # A mirror before a turn is the mirror after the opposite turn; FFmpeg counts turns against the clock.
     video.set_display_rotation(spec.rotation if spec.mirrored else -spec.rotation, hflip=spec.mirrored)
     return []
@@ -232,46 +253,51 @@ def _video_packets(
 class _Extras:
     """Audio, subtitles, chapters and metadata of the source, copied as far as the container holds them."""
 
-    def __init__(
-        self,
-        stack: ExitStack,
-        passthrough: Passthrough,
-        output: OutputContainer,
-        container: Container,
-        offset: Fraction,
-    ) -> None:
+    def __init__(self, stack: ExitStack, given: Passthrough, container: Container, offset: Fraction) -> None:
         self.warnings: list[str] = []
-        self._given, self._output = passthrough, output
-        self._shift = offset - passthrough.start
+        self._given, self._container = given, container
+        self._shift = offset - given.start
+        self._templates: list[Stream] = []
         self._streams: dict[int, Stream] = {}
         self._refused: dict[int, int] = {}
-        output.metadata.update(_kept_tags(passthrough.metadata))
         self._source: InputContainer | None = None
+        self._output: OutputContainer
         try:
-            self._source = stack.enter_context(av.open(passthrough.path))
+            self._source = stack.enter_context(av.open(given.path))
         except (av.error.FFmpegError, OSError) as error:
-            if passthrough.streams:
-                self.warnings.append(f"nothing but the pictures was kept: {passthrough.path} cannot be opened: {error}")
+            if given.streams:
+                self.warnings.append(f"nothing but the pictures was kept: {given.path} cannot be opened: {error}")
             return
-        for index in passthrough.streams:
-            self._add(self._source.streams[index], container)
-        self._copy_chapters(container)
+        for index in given.streams:
+            template = self._source.streams[index]
+            reason = _refusal(template, container)
+            if reason is None:
+                self._templates.append(template)
+            else:
+                what = f"{template.type} stream {index} ({template.name or 'unknown codec'})"
+                self.warnings.append(f"{what} was left out: {reason}")
 
-    def _add(self, template: Stream, container: Container) -> None:
-        reason = _refusal(template, container)
-        if reason is not None:
-            what = f"{template.type} stream {template.index} ({template.name or 'unknown codec'})"
-            self.warnings.append(f"{what} was left out: {reason}")
+    @property
+    def rates(self) -> list[int]:
+        """Samples a second of each sound stream that is copied."""
+        return [t.codec_context.sample_rate for t in self._templates if isinstance(t, AudioStream)]
+
+    def attach(self, output: OutputContainer) -> None:
+        """Add the streams, tags and chapters to `output`."""
+        self._output = output
+        output.metadata.update(_kept_tags(self._given.metadata))
+        if self._source is None:
             return
-        stream = self._output.add_stream_from_template(template, opaque=True)
-        stream.metadata.update(_kept_tags(template.metadata))
-        stream.disposition = template.disposition
-        self._streams[template.index] = stream
+        for template in self._templates:
+            stream = output.add_stream_from_template(template, opaque=True)
+            stream.metadata.update(_kept_tags(template.metadata))
+            stream.disposition = template.disposition
+            self._streams[template.index] = stream
+        self._copy_chapters(self._source)
 
-    def _copy_chapters(self, container: Container) -> None:
-        assert self._source is not None
+    def _copy_chapters(self, source: InputContainer) -> None:
         kept = []
-        for chapter in self._source.chapters() if container.format != "avi" else ():
+        for chapter in source.chapters() if self._container.format != "avi" else ():
             base = chapter["time_base"] or Fraction(1)
             begin, end = (ticks * base + self._shift for ticks in (chapter["start"], chapter["end"]))
             until = math.inf if self._given.stop is None else self._given.stop + self._shift

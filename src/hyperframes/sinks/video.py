@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import errno
 import hashlib
 import os
-from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, ClassVar
@@ -209,8 +209,9 @@ class VideoSink(Sink):
                     "Check the range and what the operators leave out.",
                 )
             joined = self._folder.partial(self.path.name)
-            with joined.open("w+b", buffering=0) as file:
+            with joined.open("w+b", _BUFFER_BYTES) as file:
                 self._join(file)
+                file.flush()
                 os.fsync(file.fileno())
             joined.replace(self.path)
             sync_folder(self.path.parent)
@@ -329,7 +330,7 @@ class VideoSink(Sink):
         if warning not in self.warnings:
             self.warnings = (*self.warnings, warning)
 
-    @contextmanager
+    @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:
         """Turn errors of the disk and of FFmpeg into SinkErrors."""
         with disk_errors(self.path):
@@ -342,6 +343,8 @@ class VideoSink(Sink):
                     f"{self._codec.name} failed: {error}", "Use another codec or other settings; please report this."
                 ) from error
 
+
+_BUFFER_BYTES = 1 << 20
 
 _DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EACCES, errno.EPERM, errno.EROFS}
 
@@ -357,7 +360,7 @@ class _Writing:
         self.source_stop = 0
         self._path = folder.file(number)
         self._partial = folder.partial(self._path.name)
-        self._file = self._partial.open("w+b", buffering=0)
+        self._file = self._partial.open("w+b", _BUFFER_BYTES)
         try:
             encoder.open(self._file)
         except BaseException:
@@ -375,6 +378,7 @@ class _Writing:
         digest = ""
         if self.pts:
             self._encoder.finish()
+            self._file.flush()
             os.fsync(self._file.fileno())
             self._file.close()
             digest = sha256_of(self._partial)
@@ -400,7 +404,8 @@ class _Writing:
     def discard(self) -> None:
         """Leave nothing of the part; safe to call twice."""
         self._encoder.discard()
-        self._file.close()
+        with contextlib.suppress(OSError):
+            self._file.close()  # what is still in the buffer is thrown away
         self._partial.unlink(missing_ok=True)
 
 
