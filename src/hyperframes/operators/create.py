@@ -13,6 +13,8 @@ import types
 import typing
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Union, get_args, get_origin
 
+import numpy as np
+
 from hyperframes.errors import PipelineError, RegistryError
 from hyperframes.operators.base import Operator, parse_stage
 from hyperframes.operators.function import FunctionOperator, operator
@@ -126,9 +128,10 @@ def as_text(operator: Operator) -> str:
         return operator.path
     written = []
     for parameter in parameters(operator):
-        value = getattr(operator, parameter.name)
-        if value != parameter.default:
-            written.append(f"{parameter.name}={_value_text(value, operator.name, parameter.name)}")
+        text = _value_text(getattr(operator, parameter.name), operator.name, parameter.name)
+        default = parameter.default
+        if default is dataclasses.MISSING or text != _value_text(default, operator.name, parameter.name):
+            written.append(f"{parameter.name}={text}")
     return operator.name + (":" + ",".join(written) if written else "")
 
 
@@ -264,6 +267,8 @@ def _parse_tuple(value: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _value_text(value: Any, name: str, key: str) -> str:
+    if isinstance(value, np.generic):
+        value = value.item()
     if value is None:
         return "none"
     if isinstance(value, bool):
