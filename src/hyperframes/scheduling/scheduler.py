@@ -210,7 +210,7 @@ class Scheduler:
         for resource, tasks in (join or {}).items():
             self._pool(resource).join = tasks
 
-        self._streams: dict[str, Stream] = {name: Stream(name, len(graph.nodes)) for name in streams}
+        self._streams: dict[str, Stream] = {name: Stream(name, graph) for name in streams}
         self._seen_stream = bool(self._streams)
         self._lives: dict[int, Life] = {}  # sealed and not released
         self._running: dict[Task, tuple[Work, int]] = {}  # with its worker
@@ -299,6 +299,7 @@ class Scheduler:
             self._release(event.id)
         elif stream.broken or any(other in self._broken for other in event.after):
             self._broken.add(event.id)
+            stream.broken = stream.broken or bool(self.graph.sequential)
             self._refuse(event, "ancestor_failed")
         elif self._make_room(event, stream):
             self._admit(event, stream)
@@ -382,7 +383,7 @@ class Scheduler:
     def _open(self, name: str) -> Stream:
         stream = self._streams.get(name)
         if stream is None:
-            stream = self._streams[name] = Stream(name, len(self.graph.nodes))
+            stream = self._streams[name] = Stream(name, self.graph)
             self._seen_stream = True
         elif stream.ended:
             raise self._impossible(f"stream {name!r} has ended")
@@ -415,13 +416,11 @@ class Scheduler:
         stream.num_unstarted += 1
         self._num_waiting += len(life.works)
         for stage in self.graph.sequential:
-            for work in stream.tails[stage]:
-                _add_edge(work, life.works[stage])
-            stream.tails[stage] = (life.works[stage],)
+            _join_chain(stream.coming.works[stage], life.works[stage])
         for other in event.after:
             if other in self._lives:
                 for before, after in zip(self._lives[other].works, life.works, strict=True):
-                    _add_edge(before, after)
+                    _add_edge(before, after, in_chain=False)
             elif other not in self._finished and other not in self._already:
                 raise self._impossible(f"hyperframe {event.id} waits for {other}, which was not sealed before it")
         if event.deadline_ns is not None:
@@ -673,16 +672,16 @@ class Scheduler:
         """Give up the hyperframe of a failed task, and by the rule what depends on it or everything."""
         life = work.life
         self._failed.add(life.id)
-        if self._stopping or self.on_error.then == "continue":
+        if self.on_error.then == "continue" and not self._stopping:
             self._give_up(life, "failed", breaks=self._heirs_break, failed=work)
-            if self._stopping:
-                self._drop_unfinishing(life.stream, hole_at=life.id)
             return
+        ends_the_run = not self._stopping
         self._stopping = True  # before the drop, which must not let results out behind the hole
-        self._error = f"hyperframe {life.id} failed in stage {self.graph.nodes[work.task.stage].name!r}"
-        self._give_up(life, "failed", breaks=True, failed=work)
+        self._drop(life, "failed", breaks=True, failed=work)
         self._drop_unfinishing(life.stream, hole_at=life.id)
-        self._drop_all_unfinishing()
+        if ends_the_run:
+            self._error = f"hyperframe {life.id} failed in stage {self.graph.nodes[work.task.stage].name!r}"
+            self._drop_all_unfinishing()
 
     def _give_up(self, life: Life, reason: str, *, breaks: bool, failed: Work | None = None) -> None:
         """Drop a hyperframe; with `breaks` also those that cannot run without it."""
@@ -716,28 +715,30 @@ class Scheduler:
         return heirs
 
     def _sever(self, work: Work) -> list[Life]:
-        """Take a task out of the graph: its successors wait for its predecessors, or can never run."""
+        """Take a task out of the graph; return the hyperframes that cannot run without it.
+
+        After a gap, explicit edges from it are met, and the stream's next one takes its turn after the one before.
+        """
         self._num_ready -= work.phase is Phase.READY
         self._num_waiting -= work.phase is Phase.WAITING
         work.phase = Phase.GONE
-        life, stage = work.life, work.task.stage
         prior, following = work.prior, work.next
         work.prior, work.next = {}, {}
         for other in prior:
             del other.next[work]
-        in_tail = work in life.stream.tails[stage]
-        if life.breaks:
-            if in_tail:
-                life.stream.broken = True
+        if work.life.breaks:
+            heirs = []
             for other in following:
                 del other.prior[work]  # and its count stays: it never becomes ready
-            return [other.life for other in following]
-        if in_tail:
-            life.stream.tails[stage] = tuple(prior)
+                if other.life is other.life.stream.coming:
+                    other.life.stream.broken = True
+                else:
+                    heirs.append(other.life)
+            return heirs
         for other in following:
-            del other.prior[work]
-            for before in prior:
-                _add_edge(before, other)
+            if other.prior.pop(work):  # its turn comes after the one before the gap
+                for before in (before for before, in_chain in prior.items() if in_chain):
+                    _add_edge(before, other, in_chain=True)
             self._edge_met(other)
         return []
 
@@ -815,13 +816,27 @@ def _named(task: Task) -> str:
     return f"stage {task.stage}{part} of hyperframe {task.id}"
 
 
-def _add_edge(before: Work, after: Work) -> None:
-    if before.ended() or before in after.prior:
+def _add_edge(before: Work, after: Work, *, in_chain: bool) -> None:
+    if before.ended():
+        return
+    if before in after.prior:
+        after.prior[before] |= in_chain
         return
     before.next[after] = None
-    after.prior[before] = None
+    after.prior[before] = in_chain
     after.indegree += 1
     after.life.elders += 1
+
+
+def _join_chain(coming: Work, work: Work) -> None:
+    """Let `work` wait for what its stream's next one was to wait for, and the next one for `work`."""
+    for before in coming.prior:
+        del before.next[coming]
+        _add_edge(before, work, in_chain=True)
+    coming.indegree -= len(coming.prior)
+    coming.life.elders -= len(coming.prior)
+    coming.prior = {}
+    _add_edge(work, coming, in_chain=True)
 
 
 def _has_no_piece_running(work: Work) -> bool:

@@ -58,8 +58,9 @@ class Work:
         """Attempts that ended with their worker."""
         self.next: dict[Work, None] = {}
         """Tasks of other hyperframes that wait for this one."""
-        self.prior: dict[Work, None] = {}
-        """Tasks of other hyperframes that this one still waits for; emptied as they end, so no chain is kept alive."""
+        self.prior: dict[Work, bool] = {}
+        """Tasks of other hyperframes that this one still waits for; True where that is its turn in a sequential stage,
+        False for an explicit edge. Emptied as they end, so no chain is kept alive."""
         self.pieces: tuple[Work, ...] = ()
         self.left = 0
         """Pieces not done."""
@@ -121,17 +122,19 @@ class Life:
 class Stream:
     """Hyperframes of one stream in order, and where its sequential stages stand."""
 
-    __slots__ = ("broken", "ended", "last_id", "line", "name", "num_unstarted", "tails")
+    __slots__ = ("broken", "coming", "ended", "last_id", "line", "name", "num_unstarted")
 
-    def __init__(self, name: str, num_stages: int) -> None:
+    def __init__(self, name: str, graph: StageGraph) -> None:
         self.name = name
         self.ended = False
         self.last_id = -1
         self.line: OrderedDict[int, Life] = OrderedDict()
         """Neither emitted nor dropped, by number."""
         self.num_unstarted = 0
-        self.tails: list[tuple[Work, ...]] = [()] * num_stages
-        """Of each stage: what the next hyperframe waits for there, where the stage is sequential."""
+        self.coming = Life(Sealed(-1, stream=name), self, graph)
+        """Stands for the next hyperframe: what that will wait for in sequential stages; never runs itself."""
+        for work in self.coming.works:
+            work.indegree += 1
         self.broken = False
         """True once a sequential stage failed: no later hyperframe can have its state."""
 
