@@ -92,11 +92,11 @@ def _kind(location: str) -> str:
 
 def _path_kind(path: Path, location: str) -> str:
     suffix = path.suffix.lower()
-    if suffix[1:] in registry.sinks:
-        return suffix[1:]
     if _NUMBERED.search(path.name):
         if suffix in _IMAGE_SUFFIXES:
             return "images"
+    elif suffix[1:] in registry.sinks:
+        return suffix[1:]
     elif suffix in _SUFFIXES:
         return _SUFFIXES[suffix]
     elif location.endswith("/") or not suffix or (path.is_dir() and suffix not in _IMAGE_SUFFIXES):
@@ -117,8 +117,11 @@ def _known() -> str:
 def _near(path: Path) -> str:
     if path.suffix.lower() in _IMAGE_SUFFIXES:
         return f"Number the images: '{path.with_name('%06d' + path.suffix)}'."
-    near = difflib.get_close_matches(path.suffix.lower(), _SUFFIXES, n=1, cutoff=0.5)
-    return f"Did you mean '{path.with_suffix(near[0])}'?" if near else "Take one of these suffixes."
+    if _NUMBERED.search(path.name):
+        return f"Number images: '{path.with_suffix('.png')}'."
+    likeness = {suffix: difflib.SequenceMatcher(None, path.suffix.lower(), suffix).ratio() for suffix in _SUFFIXES}
+    near = max(likeness, key=lambda suffix: likeness[suffix])  # the first of equals
+    return f"Did you mean '{path.with_suffix(near)}'?" if likeness[near] >= 0.5 else "Take one of these suffixes."
 
 
 def _check_place(path: Path, *, folder: bool) -> None:
@@ -137,7 +140,7 @@ def _check_place(path: Path, *, folder: bool) -> None:
         raise SinkError(
             f"cannot write {path}: a file stands there", sink=str(path), hint="Give the folder another name."
         )
-    if not os.access(parent, os.W_OK | os.X_OK):
+    if not os.access(parent, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids):
         raise SinkError(
             f"cannot write {path}: no permission to write in {str(parent)!r}",
             sink=str(path),

@@ -196,6 +196,7 @@ class ZarrSink(Sink):
 
     def write(self, result: Clip | Records) -> None:
         """Write the chunks that are full; keep the rest for the next hyperframe."""
+        opened(self._staged, self.name)
         clip = taken_clip(result, self.name)
         self._pts.frombytes(np.ascontiguousarray(clip.pts, np.int64).tobytes())
         self._num_frames += len(clip)

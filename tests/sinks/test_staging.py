@@ -1,0 +1,174 @@
+"""Output appears whole or not at all: full disks, folders that cannot be written, left-overs of killed runs."""
+
+import os
+import resource
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hyperframes.errors import SinkError
+from hyperframes.frames import Clip, FrameSpec
+from hyperframes.sinks import open_sink
+from hyperframes.sinks.staging import StagedFile, StagedFolder
+from hyperframes.testing.sinks import clip_like, target_for
+
+PICTURES = FrameSpec.picture(64, 64, "rgb24")
+PLANES = FrameSpec.picture(64, 64, "yuv420p")
+ROWS = FrameSpec.array((64,), "f8")
+FILES = [("out.npy", PICTURES), ("out.y4m", PLANES), ("out.parquet", ROWS), ("out.csv", ROWS), ("out.jsonl", ROWS)]
+FOLDERS = [("out.zarr", PICTURES), ("out", PICTURES), ("frames/%d.tiff", PICTURES)]
+
+
+@contextmanager
+def small_files(limit):
+    """No file may grow beyond `limit` bytes: the same error path as a full disk, without one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def fill(sink, spec):
+    """Write until the sink gives up."""
+    sink.open(target_for(spec))
+    for number in range(100):
+        sink.write(clip_like(spec, 100, seed=number))
+    sink.close()
+
+
+@pytest.mark.parametrize(("name", "spec"), FILES + FOLDERS)
+def test_a_sink_that_runs_out_of_room_says_so_and_leaves_nothing(tmp_path, name, spec):
+    sink = open_sink(tmp_path / name)
+    with (
+        small_files(8000),
+        pytest.raises(SinkError, match=r"cannot write .*: the file grows larger than is allowed") as caught,
+    ):
+        fill(sink, spec)
+    sink.abort()
+    assert "nothing incomplete was left behind" in caught.value.hint
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full on this system")
+@pytest.mark.parametrize(("name", "spec"), FILES)
+def test_a_full_disk_is_called_so(tmp_path, name, spec):
+    (tmp_path / f"{name}.part").symlink_to("/dev/full")
+    sink = open_sink(tmp_path / name)
+    with pytest.raises(SinkError, match=r"cannot write .*: disk full") as caught:
+        fill(sink, spec)
+    sink.abort()
+    assert caught.value.hint.startswith("Free some space")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_disk_that_fills_up_at_the_last_byte_leaves_nothing(tmp_path, monkeypatch):
+    sink = open_sink(tmp_path / "out.npy")
+    sink.open(target_for(ROWS))
+    sink.write(clip_like(ROWS, 3))
+
+    def full(descriptor):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(SinkError, match="disk full"):
+        sink.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+@contextmanager
+def somebody_else():
+    """Be a user without rights, where tests run as root."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@pytest.mark.parametrize("name", ["out.npy", "out.zarr", "out.csv", "out/%d.png"])
+def test_a_folder_that_may_not_be_written_to_is_refused_before_anything_runs(name):
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o555)
+        with somebody_else(), pytest.raises(SinkError, match=r"cannot write .*: no permission to write in") as caught:
+            open_sink(f"{folder}/{name}")
+        assert "permissions" in caught.value.hint
+        with somebody_else(), pytest.raises(SinkError, match=r"cannot write .*: Permission denied"):
+            StagedFile(Path(folder) / "x.npy")
+        Path(folder).chmod(0o755)
+
+
+def test_what_stood_there_is_replaced_only_by_what_is_whole(tmp_path):
+    np.save(tmp_path / "out.npy", np.arange(3))
+    (tmp_path / "out.npy.part").write_bytes(b"left over by a run that was killed")
+    sink = open_sink(tmp_path / "out.npy")
+    sink.open(target_for(ROWS))
+    sink.write(clip_like(ROWS, 2))
+    assert np.load(tmp_path / "out.npy").tolist() == [0, 1, 2]
+    sink.abort()
+    assert np.load(tmp_path / "out.npy").tolist() == [0, 1, 2]
+    sink.open(target_for(ROWS))
+    sink.close()
+    assert np.load(tmp_path / "out.npy").shape == (0, 64)
+
+
+def test_a_zarr_folder_is_replaced_but_nobody_elses(tmp_path):
+    for seed in (1, 2):
+        sink = open_sink(tmp_path / "out.zarr")
+        sink.open(target_for(ROWS))
+        sink.write(clip_like(ROWS, 3, seed))
+        sink.close()
+    assert [path.name for path in tmp_path.iterdir()] == ["out.zarr"]
+    (tmp_path / "mine.zarr").mkdir()
+    (tmp_path / "mine.zarr" / "thesis.txt").touch()
+    with pytest.raises(SinkError, match=r"cannot write .*mine\.zarr: the folder is not empty") as caught:
+        open_sink(tmp_path / "mine.zarr").open(target_for(ROWS))
+    assert caught.value.hint == "Write to a new folder, or remove what is in it."
+    assert (tmp_path / "mine.zarr" / "thesis.txt").exists()
+
+
+def test_images_are_not_mixed_with_what_is_there(tmp_path):
+    (tmp_path / "out").mkdir()
+    sink = open_sink(tmp_path / "out")
+    sink.open(target_for(PICTURES))
+    sink.write(clip_like(PICTURES, 1))
+    sink.close()
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["000000.png"]
+    with pytest.raises(SinkError, match="the folder is not empty"):
+        open_sink(tmp_path / "out").open(target_for(PICTURES))
+
+
+def test_a_file_where_a_folder_should_be_and_the_reverse_are_refused(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(SinkError, match=r"cannot write .*: a file stands there"):
+        StagedFolder(tmp_path / "file")
+    with pytest.raises(SinkError, match=r"cannot write .*: a folder stands there"):
+        StagedFile(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["out.npy", "out.zarr", "out.parquet", "out.csv", "out.jsonl", "out.y4m", "out"])
+def test_writing_before_opening_is_an_error(tmp_path, name):
+    sink = open_sink(tmp_path / name)
+    with pytest.raises(SinkError, match="is not open for writing"):
+        sink.write(clip_like(ROWS, 1) if name != "out.y4m" else clip_like(PLANES, 1))
+
+
+def test_a_clip_whose_only_frame_failed_is_still_valid(tmp_path):
+    clip = clip_like(PICTURES, 1)
+    failed = Clip(clip.planes, clip.pts, clip.index, PICTURES, None, np.array([False]))
+    for name, files in (("a.npy", None), ("b", [])):
+        sink = open_sink(tmp_path / name)
+        sink.open(target_for(PICTURES))
+        sink.write(failed)
+        sink.close()
+        if files is None:
+            assert not np.load(tmp_path / name).any()
+        else:
+            assert list((tmp_path / name).iterdir()) == files
