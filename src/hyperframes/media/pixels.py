@@ -30,19 +30,23 @@ class Views:
 
     def __init__(self, pixel_format: str, height: int, width: int) -> None:
         layout = PIXEL_FORMATS[pixel_format]
+        item = layout.dtype.itemsize
         self._dtype = layout.dtype
-        self._planes = [(-(-height // down), -(-width // across), channels) for down, across, channels in layout.planes]
+        self._planes: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
+        for down, across, channels in layout.planes:
+            picture = (-(-height // down), -(-width // across))
+            one = channels == 1
+            self._planes.append((picture, (item,)) if one else ((*picture, channels), (item * channels, item)))
 
     def __call__(self, frame: Any) -> tuple[Array, ...]:
         """Return one array (h, w) or (h, w, c) per plane of `frame`."""
-        item, views = self._dtype.itemsize, []
-        for plane, (height, width, channels) in zip(frame.planes, self._planes, strict=False):
+        views = []
+        for plane, (shape, steps) in zip(frame.planes, self._planes, strict=False):
             stride = plane.line_size
-            rows = np.frombuffer(plane, self._dtype).reshape(-1, abs(stride) // item)[:height, : width * channels]
-            rows.flags.writeable = False
-            if stride < 0:  # bottom-up pictures: the buffer starts with the last row
-                rows = rows[::-1]
-            views.append(rows if channels == 1 else rows.reshape(height, width, channels))
+            # Bottom-up pictures have negative strides: their buffer starts with the last row.
+            view = np.ndarray(shape, self._dtype, plane, 0 if stride > 0 else (1 - shape[0]) * stride, (stride, *steps))
+            view.setflags(write=False)
+            views.append(view)
         return tuple(views)
 
 

@@ -9,7 +9,8 @@ class Repair:
     """Turns the times of decoded frames into strictly increasing ones, in presentation order.
 
     A frame's own pts is taken while pts are in order; else its dts, as FFmpeg's ``best_effort_timestamp`` does; else
-    the frame follows the one before it by the nominal step. A time that falls back by more than a few frames is a
+    the frame follows the one before it by the nominal step. A frame whose successor is said to come earlier is out of
+    order already: some demuxers guess pts of B-frames wrongly. A time that falls back by more than a few frames is a
     clock that was reset: what follows is shifted to go on where it stopped.
 
     Parameters
@@ -36,9 +37,9 @@ class Repair:
         self._faulty_pts = self._faulty_dts = 0
         self._last_pts = self._last_dts = -(1 << 63)
 
-    def __call__(self, pts: int | None, dts: int | None) -> int:
-        """Return the time of the next frame in ticks."""
-        best = self._best_effort(pts, dts)
+    def __call__(self, pts: int | None, dts: int | None, following: int | None = None) -> int:
+        """Return the time of the next frame in ticks; `following` is the pts of the one after it, where known."""
+        best = self._best_effort(pts, dts, following)
         last = self._last
         if best is None:
             time = 0 if last is None else last + self.step
@@ -54,14 +55,14 @@ class Repair:
         self._last = time
         return time
 
-    def _best_effort(self, pts: int | None, dts: int | None) -> int | None:
+    def _best_effort(self, pts: int | None, dts: int | None, following: int | None) -> int | None:
         if dts is not None:
             self._faulty_dts += dts <= self._last_dts
             self._last_dts = dts
         elif pts is not None:
             self._last_dts = pts
         if pts is not None:
-            self._faulty_pts += pts <= self._last_pts
+            self._faulty_pts += pts <= self._last_pts or (following is not None and following < pts)
             self._last_pts = pts
         elif dts is not None:
             self._last_pts = dts

@@ -7,7 +7,7 @@ import math
 import os
 from array import array
 from fractions import Fraction
-from itertools import chain, islice
+from itertools import chain, islice, pairwise, repeat
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
@@ -532,11 +532,21 @@ class _Run:
 
     def __iter__(self) -> Iterator[_Timed]:
         repair, note_time, whole = self.repair, self._times.append, self.whole
-        for position, frame in enumerate(self.playback, self.at):
-            pts = repair(frame.pts, frame.dts)
+        stream = self.playback.stream
+        # AVI holds no pts; those of reordered frames are the demuxer's guesses, often wrong, while dts are counted.
+        guessed = stream.container.format.name == "avi" and stream.codec_context.reorder_depth > 0
+        for position, (frame, following) in enumerate(self._with_following(), self.at):
+            pts = repair(None if guessed else frame.pts, frame.dts, following)
             if whole:
                 note_time(pts)
             yield frame, pts, position
+
+    def _with_following(self) -> Iterator[tuple[Any, int | None]]:
+        """Yield each frame with the pts of the one after it; None where frames are never reordered."""
+        frames = iter(self.playback)
+        if not self.playback.stream.codec_context.reorder_depth:
+            return zip(frames, repeat(None))
+        return ((frame, after and after.pts) for frame, after in pairwise(chain(frames, (None,))))
 
     def times(self) -> Array:
         """Return the times of all frames so far, (N,) int64."""
