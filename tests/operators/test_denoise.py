@@ -1,5 +1,8 @@
 """Denoising against a slow reference, and against frames whose truth is known."""
 
+import itertools
+
+import av
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,6 +12,7 @@ from tests.reference import temporal
 from hyperframes.errors import PipelineError
 from hyperframes.frames import FrameSpec
 from hyperframes.operators.denoise import Denoise
+from hyperframes.operators.temporal_mean import TemporalMean
 from hyperframes.testing.operators import random_planes, run_split, run_whole
 
 SPECS = (
@@ -85,6 +89,21 @@ def test_noise_of_known_strength_falls_by_several_decibels_and_moving_things_lea
     trail = np.s_[20:44, 14:58]  # where the square passes
     assert _psnr(clean[6][trail], truth[6][trail]) > _psnr(mean[trail], truth[6][trail]) + 6
     assert _psnr(clean[6][trail], truth[6][trail]) > _psnr(noisy[6][trail], truth[6][trail])
+
+
+@pytest.mark.media
+@pytest.mark.parametrize(("name", "gain"), [("bikes.mp4", 4.0), ("cockatoo.mp4", 3.0), ("carphone_pristine.mp4", 2.5)])
+def test_noise_added_to_real_film_falls_where_a_plain_mean_loses(media, name, gain):
+    with av.open(str(media / "video" / name)) as container:
+        film = [f.to_ndarray(format="gray")[:480, :640] for f in itertools.islice(container.decode(video=0), 10)]
+    truth = np.array(film)
+    noisy = truth + np.random.default_rng(6).normal(scale=6, size=truth.shape)
+    noisy = np.clip(np.rint(noisy), 0, 255).astype(np.uint8)
+    spec = FrameSpec.picture(*truth.shape[1:], "gray")
+    clean = run_whole(Denoise(strength=6), [noisy], np.arange(10), spec)["frames"].data
+    mean = run_whole(TemporalMean(radius=2), [noisy], np.arange(10), spec)["frames"].data
+    assert _psnr(clean, truth) > _psnr(noisy, truth) + gain
+    assert _psnr(mean, truth) < _psnr(noisy, truth)
 
 
 def test_a_cut_between_scenes_stays_sharp():

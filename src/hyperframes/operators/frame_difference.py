@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -40,7 +40,7 @@ class FrameDifference(Operator):
 
     name: ClassVar[str] = "frame_difference"
 
-    mode: str = "absolute"
+    mode: Literal["absolute", "signed"] = "absolute"
     """``absolute`` or ``signed``."""
     lag: int = 1
     """Frames from the earlier frame to this one."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import cv2
 import numpy as np
@@ -57,11 +57,11 @@ class Stabilize(Operator):
 
     name: ClassVar[str] = "stabilize"
 
-    mode: str = "windowed"
+    mode: Literal["windowed", "cumulative"] = "windowed"
     """``windowed`` or ``cumulative``."""
     radius: int = 15
     """Frames on each side that the path is smoothed over; frames of memory for ``cumulative``."""
-    model: str = "similarity"
+    model: Literal["similarity", "translation"] = "similarity"
     """``similarity`` or ``translation``."""
 
     def configure(self, inputs: tuple[Spec, ...]) -> Contract:
