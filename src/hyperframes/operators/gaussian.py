@@ -10,6 +10,7 @@ import cv2
 import numpy as np
 
 from hyperframes.errors import PipelineError
+from hyperframes.frames import PIXEL_FORMATS
 from hyperframes.operators.framewise import Framewise, Kernel, images, refuse_dtype
 
 if TYPE_CHECKING:
@@ -34,8 +35,7 @@ class Gaussian(Framewise):
 
     Notes
     -----
-    OpenCV's separable filter: fixed-point for uint8 and uint16 (within 1 level of the exact value), floating point
-    in a fixed order for the others.
+    A separable filter in floating point, in a fixed order; integers are rounded to the nearest once at the end.
 
     References
     ----------
@@ -61,17 +61,28 @@ class Gaussian(Framewise):
 
     def frame_kernel(self, spec: FrameSpec) -> Kernel:
         """Return the blur of all planes."""
-        sigmas = [
-            (self.sigma * shape[1] / spec.width, self.sigma * shape[0] / spec.height)
-            if spec.is_picture and len(spec.shapes) > 1
-            else (self.sigma, self.sigma)
-            for shape in spec.shapes
+        kind = cv2.CV_64F if spec.dtype == "float64" else cv2.CV_32F
+        weights = [
+            (_weights(self.sigma * across, kind), _weights(self.sigma * down, kind)) for across, down in _scales(spec)
         ]
 
         def blur(sources: tuple[Array, ...], targets: tuple[Array, ...]) -> None:
-            for source, target, (across, down) in zip(sources, targets, sigmas, strict=True):
-                size = (2 * math.ceil(3 * across) + 1, 2 * math.ceil(3 * down) + 1)
+            for source, target, (across, down) in zip(sources, targets, weights, strict=True):
                 for image, result in zip(images(source, spec), images(target, spec), strict=True):
-                    np.copyto(result, cv2.GaussianBlur(image, size, across, None, down, cv2.BORDER_REFLECT_101))
+                    blurred = cv2.sepFilter2D(image, -1, across, down, borderType=cv2.BORDER_REFLECT_101)
+                    np.copyto(result, blurred)
 
         return blur
+
+
+def _weights(sigma: float, kind: int) -> Array:
+    return cv2.getGaussianKernel(2 * math.ceil(3 * sigma) + 1, sigma, kind)
+
+
+def _scales(spec: FrameSpec) -> list[tuple[float, float]]:
+    """Return how many columns and rows of each plane go into one of the first plane."""
+    if len(spec.shapes) == 1:
+        return [(1.0, 1.0)]
+    if spec.is_picture:
+        return [(1 / across, 1 / down) for down, across, _ in PIXEL_FORMATS[spec.pixel_format].planes]
+    return [(shape[1] / spec.shapes[0][1], shape[0] / spec.shapes[0][0]) for shape in spec.shapes]

@@ -44,7 +44,7 @@ class OpticalFlow(Operator):
 
     Grey frames of shape (H, W), dtype uint8 -> (H, W, 2) float32: by how many pixels to the right and down what stands at (x, y) in
     the previous frame has moved. Halo (1, 0); before the first frame the boundary stands in (``replicate`` gives no
-    motion there).
+    motion there, but for some hundredths of a pixel along the borders with `farneback`).
 
     Parameters
     ----------

@@ -44,8 +44,8 @@ class Resize(Framewise):
 
     Notes
     -----
-    OpenCV's ``resize``; for integers the bit-exact variants of ``linear`` and ``nearest``. Every plane is scaled about
-    its own centre.
+    OpenCV's ``resize``, for uint8 its bit-exact ``linear``; ``nearest`` is exact. Every plane is scaled about its own
+    centre.
     """
 
     name: ClassVar[str] = "resize"
@@ -106,13 +106,16 @@ class Resize(Framewise):
                     images(source, spec, _MOST_CHANNELS), images(target, target_spec, _MOST_CHANNELS), strict=True
                 )
                 for image, result in pairs:
+                    if flag is None:
+                        _nearest(image, result)
+                        continue
                     size = (result.shape[1], result.shape[0])
                     found = cv2.resize(np.ascontiguousarray(image), size, interpolation=flag)
                     np.copyto(result, found.reshape(result.shape))
 
         return scale
 
-    def _flag(self, spec: FrameSpec, target: FrameSpec) -> int:
+    def _flag(self, spec: FrameSpec, target: FrameSpec) -> int | None:
         name = self.interpolation
         if name == "auto":
             shrinks = target.width <= spec.width and target.height <= spec.height
@@ -121,10 +124,18 @@ class Resize(Framewise):
         return {
             "area": cv2.INTER_AREA,
             "linear": cv2.INTER_LINEAR_EXACT if exact else cv2.INTER_LINEAR,
-            "nearest": cv2.INTER_NEAREST_EXACT,
+            "nearest": None,  # OpenCV's leaves open which of two equally near samples it takes
             "cubic": cv2.INTER_CUBIC,
             "lanczos": cv2.INTER_LANCZOS4,
         }[name]
+
+
+def _nearest(image: Array, result: Array) -> None:
+    """Take the sample whose centre is nearest; of two equally near ones the later."""
+    rows, columns = (
+        (2 * np.arange(new) + 1) * old // (2 * new) for new, old in zip(result.shape[:2], image.shape[:2], strict=True)
+    )
+    np.take(np.take(image, rows, axis=0), columns, axis=1, out=result, mode="clip")
 
 
 def _nhwc(spec: FrameSpec, shape: tuple[int, ...]) -> tuple[int, ...]:
