@@ -252,6 +252,24 @@ def test_avi_keeps_frames_that_stay_longer(tmp_path):
     assert sink.warnings == ()
 
 
+def test_avi_keeps_uneven_times_to_a_millisecond(tmp_path):
+    sink = write(tmp_path / "out.avi", picture(rate=None), 10, pts=UNEVEN)
+    (warning,) = sink.warnings
+    assert warning.startswith("avi files keep times to 0.001 s: ")
+    got = decoded(tmp_path / "out.avi")[0]
+    assert all(abs(a - Fraction(int(b), 12_800)) <= Fraction(1, 1000) for a, b in zip(got, UNEVEN, strict=True))
+
+
+def test_avi_starts_at_zero_with_its_sound_and_says_so(tmp_path):
+    source = tmp_path / "in.mkv"
+    expected = make_source(source, audio="mp3")
+    sink = write(tmp_path / "out.avi", count=50, pts=np.arange(50) * 512 + 6400, passthrough=passthrough_of(source))
+    assert sink.warnings == ("avi files cannot start at any time but 0: all times were moved by -0.500000 s",)
+    assert probed(tmp_path / "out.avi")[1] == [Fraction(t, 25) for t in range(50)]
+    copied = sound_packets(tmp_path / "out.avi")
+    assert [data for _, data in copied] == [data for time, data in expected if time >= Fraction(1, 2)]
+
+
 @pytest.mark.parametrize("name", ["out.mp4", "out.mkv"])
 def test_a_start_before_zero_moves_to_zero_and_is_said(tmp_path, name):
     sink = write(tmp_path / name, count=6, pts=np.arange(6) * 512 - 1024)

@@ -57,7 +57,9 @@ class Container:
     format: str
     codec: str
     tick: Fraction | Literal["any", "rate"]
-    """Seconds between two times it can tell apart: any time base, one frame at the nominal rate, or a fixed step."""
+    """Seconds between two times it can tell apart: any time base, one frame at a rate, or a fixed step."""
+    late_start: bool = True
+    """Whether pictures may start after 0."""
 
 
 CONTAINERS: Mapping[str, Container] = {
@@ -65,7 +67,7 @@ CONTAINERS: Mapping[str, Container] = {
     ".mkv": Container("matroska", "libx264", _MILLISECOND),
     ".mov": Container("mov", "libx264", "any"),
     ".webm": Container("webm", "libvpx-vp9", _MILLISECOND),
-    ".avi": Container("avi", "mpeg4", "rate"),
+    ".avi": Container("avi", "mpeg4", "rate", late_start=False),
 }
 """By suffix."""
 
@@ -167,7 +169,7 @@ def _codecs() -> dict[str, Codec]:
             31,
             "5",
             "cpu-used",
-            numbered[:10],
+            numbered[:9],
             formats=("yuv420p", "yuv422p", "yuv440p", "yuv444p", "yuva420p"),
             options={"b": "0", "deadline": "good", "row-mt": "1", "tile-columns": "2"},
         ),

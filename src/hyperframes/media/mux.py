@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EncodedPart", "Times", "join", "place"]
 
+_MILLISECOND = Fraction(1, 1000)
 _TICKS = 1 << 31
 """MP4 and MOV count ticks a second, and ticks from one frame to the next, in numbers below it."""
 
@@ -56,7 +57,7 @@ class Times:
     farthest: Fraction
     """By how many seconds at most."""
     offset: Fraction
-    """Seconds added to all streams because the container cannot start before zero."""
+    """Seconds added to all streams because the container cannot start where they do."""
 
 
 def place(
@@ -81,32 +82,48 @@ def place(
     start : Fraction
         Seconds on the source's time line that become 0.
     """
-    time_base = _time_base(pts, spec, container)
     exact = [ticks * spec.time_base - start for ticks in pts]
-    offset = max(Fraction(0), -exact[0])
-    placed: list[int] = []
-    moved, farthest = 0, Fraction(0)
-    for seconds in exact:
-        tick = rescale(1, seconds + offset, time_base)
-        if placed and tick <= placed[-1]:
-            tick = placed[-1] + 1
-        error = abs(tick * time_base - seconds - offset)
-        moved += error > 0
-        farthest = max(farthest, error)
-        placed.append(tick)
+    offset = max(Fraction(0), -exact[0]) if container.late_start else -exact[0]
+    exact = [seconds + offset for seconds in exact]
+    time_base = _time_base(exact, spec, container)
+    placed, moved, farthest = _nearest(exact, time_base)
     durations = [after - before for before, after in pairwise(placed)]
     durations.append(_last(last_duration, durations, spec, time_base))
     return Times(time_base, placed, durations, moved, farthest, offset)
 
 
-def _time_base(pts: Sequence[int], spec: FrameSpec, container: Container) -> Fraction:
+def _nearest(exact: Sequence[Fraction], time_base: Fraction) -> tuple[list[int], int, Fraction]:
+    """Return rising ticks next to `exact` seconds, how many differ, and the largest difference in seconds."""
+    placed: list[int] = []
+    moved, farthest = 0, Fraction(0)
+    for seconds in exact:
+        tick = rescale(1, seconds, time_base)
+        if placed and tick <= placed[-1]:
+            tick = placed[-1] + 1
+        error = abs(tick * time_base - seconds)
+        moved += error > 0
+        farthest = max(farthest, error)
+        placed.append(tick)
+    return placed, moved, farthest
+
+
+def _time_base(exact: Sequence[Fraction], spec: FrameSpec, container: Container) -> Fraction:
     if isinstance(container.tick, Fraction):
         return container.tick
     if container.tick == "rate":
-        return 1 / (spec.rate or Fraction(60))
+        return _steady(exact, spec.rate)
     scale = spec.time_base.denominator
-    widest = max((b - a for a, b in pairwise(pts)), default=0) * spec.time_base.numerator
+    widest = max((after - before for before, after in pairwise(exact)), default=Fraction(0)) * scale
     return Fraction(1, scale if scale < _TICKS and widest < _TICKS else 90_000)
+
+
+def _steady(exact: Sequence[Fraction], rate: Fraction | None) -> Fraction:
+    """Return the tick of the lowest rate at which no frame moves by more than a millisecond, else a millisecond."""
+    common = [Fraction(r) for r in (25, 30, 60, 120)] + [Fraction(r * 1000, 1001) for r in (30, 60)]
+    for candidate in [*([rate] if rate else []), *sorted(common)]:
+        if _nearest(exact, 1 / candidate)[2] <= _MILLISECOND:
+            return 1 / candidate
+    return _MILLISECOND
 
 
 def _last(given: int, durations: list[int], spec: FrameSpec, time_base: Fraction) -> int:
@@ -260,6 +277,8 @@ class _Extras:
         self._templates: list[Stream] = []
         self._streams: dict[int, Stream] = {}
         self._refused: dict[int, int] = {}
+        self._started: set[int] = set()
+        self._late: list[str] = []
         self._source: InputContainer | None = None
         self._output: OutputContainer
         try:
@@ -331,12 +350,22 @@ class _Extras:
             seconds = time * base
             if (start and seconds < start) or (stop is not None and seconds >= stop):
                 continue
+            if not self._container.late_start and not self._starts(packet.stream, seconds + self._shift):
+                continue
             self._move(packet, base)
             order = packet.dts if packet.dts is not None else packet.pts
             assert order is not None
             latest = max(latest, order * packet.time_base)
             packet.stream = self._streams[packet.stream.index]
             yield latest, 1, packet
+
+    def _starts(self, stream: Stream, seconds: Fraction) -> bool:
+        """Return whether a packet at `seconds` has its place in a file where all streams start at 0."""
+        if seconds >= 0 and stream.index not in self._started:
+            self._started.add(stream.index)
+            if seconds > Fraction(1, 20):
+                self._late.append(f"{stream.type} stream {stream.index} starts {float(seconds):.3f} s too early")
+        return seconds >= 0
 
     def _move(self, packet: Packet[Any], base: Fraction) -> None:
         if not self._shift:
@@ -354,7 +383,8 @@ class _Extras:
             self._refused[index] = self._refused.get(index, 0) + 1
 
     def damage(self) -> Iterable[str]:
-        """Return warnings about packets that were left out."""
+        """Return warnings about packets that were left out or come at another time."""
+        yield from (f"{self._container.format} files start all streams at 0: {late}" for late in self._late)
         for index, count in self._refused.items():
             yield f"{count} damaged packets of output stream {index} were left out"
 
@@ -375,6 +405,8 @@ def _refusal(template: Stream, container: Container) -> str | None:
     """Try `template` in an empty file of the kind; return why it cannot be copied, None where it can."""
     if template.type not in {"audio", "subtitle"}:
         return f"{template.type} streams are not copied"
+    if container.format == "avi" and template.name == "vorbis":
+        return "avi files cannot keep its times"
     try:
         with av.open(io.BytesIO(), "w", format=container.format) as trial:
             trial.add_stream_from_template(template, opaque=True)

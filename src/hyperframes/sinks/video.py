@@ -48,7 +48,8 @@ class VideoSink(Sink):
     machine, or on whether the run was interrupted.
 
     Times are exact in MP4 and MOV (a start before 0 is moved to 0, with everything else). Matroska and WebM count
-    milliseconds and AVI frames: times go to the nearest free tick and a warning says how many were moved.
+    milliseconds and AVI frames of a steady rate from 0: times go to the nearest free tick and a warning says how many
+    were moved. Encoders are told the nominal rate only, so times never change how frames are coded.
 
     Parameters
     ----------
@@ -296,8 +297,9 @@ class VideoSink(Sink):
 
     def _say_moved(self, times: Times) -> None:
         if times.offset:
+            where = "before 0" if self._container.late_start else "at any time but 0"
             self._warn(
-                f"{self._container.format} files cannot start before 0: all times were moved by "
+                f"{self._container.format} files cannot start {where}: all times were moved by "
                 f"{float(times.offset):.6f} s"
             )
         if times.moved:
