@@ -1,14 +1,17 @@
 """Arrays in memory, mapped and stored: what is viewed, what time they have, and what is refused in which words."""
 
 import contextlib
+import mmap
 from fractions import Fraction
 
 import numpy as np
+import psutil
 import pytest
 import zarr
 from hypothesis import given
 from hypothesis import strategies as st
 
+import hyperframes as hf
 from hyperframes.errors import FrameError, SourceError
 from hyperframes.frames import Clip, FrameSpec
 from hyperframes.sources import ArraySource, open_source
@@ -27,10 +30,33 @@ def test_an_npy_file_is_mapped_not_loaded(tmp_path):
     with open_source(tmp_path / "x.npy") as source:
         (plane,), _ = source.arrays()
     base = plane
-    while isinstance(base, np.ndarray) and not isinstance(base, np.memmap):
+    while isinstance(base, np.ndarray):
         base = base.base
-    assert isinstance(base, np.memmap)
+    assert isinstance(base.obj, mmap.mmap)
     np.testing.assert_array_equal(plane, PICTURES)
+
+
+@pytest.mark.parametrize("through", ["read", "hyperframes", "engine"])
+def test_memory_of_a_mapped_file_is_given_back_as_frames_pass(tmp_path, through):
+    frames, size = 96, 1 << 20
+    with (tmp_path / "x.raw").open("wb") as file:
+        for t in range(frames):
+            file.write(bytes([t]) * size)
+    process, seen = psutil.Process(), []
+    with open_source(f"{tmp_path}/x.raw?shape=1024,1024") as source:
+        before = process.memory_info().rss
+        if through == "read":
+            for frame in source.read():
+                assert (frame.data == frame.index).all()
+                seen.append(process.memory_info().rss)
+        elif through == "hyperframes":
+            for h in source.hyperframes(size=4, halo=1):
+                assert (h.data[h.core][0] == h.header.core[0]).all()
+                seen.append(process.memory_info().rss)
+        else:
+            hf.run(source, "temporal_mean:radius=1", to=lambda clip: seen.append(process.memory_info().rss), size=4)
+    assert len(seen) >= 24
+    assert max(seen) - before < 60 << 20
 
 
 def test_an_array_that_is_not_contiguous_or_of_another_byte_order_is_copied_once():

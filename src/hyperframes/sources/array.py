@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import mmap
 import os
 import uuid
 from fractions import Fraction
@@ -26,6 +27,8 @@ PICTURES_A_SECOND = Fraction(25)
 """Rate of pictures that come without time, as in FFmpeg's image readers."""
 
 _IDENTITY_BYTES = 64 << 20
+_PASSED_BYTES = 16 << 20
+"""How much of a mapped file is read before what lies behind is given back."""
 NUMBER_KINDS = "biufc"
 
 
@@ -148,6 +151,47 @@ class ArraySource(Source):
                     digest.update(array.data)
             self._identity = f"{self.name} {digest.hexdigest()}"
         return self._identity
+
+
+class MappedArray(ArraySource):
+    """Frames of a mapped file; the memory of those that have passed is given back, whatever the file's length.
+
+    Parameters
+    ----------
+    file : Path
+        What is mapped, not empty.
+    offset : int
+        Bytes before the first frame.
+    shape : (N, ...)
+        Of all frames.
+    dtype : dtype
+        Of the machine's byte order.
+    **options
+        See `ArraySource`.
+    """
+
+    def __init__(self, file: Path, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any], **options: Any) -> None:
+        self._map, array = map_array(file, offset, shape, dtype)
+        super().__init__(array, **options)
+        self._offset, self._passed = offset, 0
+
+    def read(self, start: int = 0, stop: int | None = None) -> Iterator[Frame]:
+        """Yield views of the frames [start, stop), giving back what lies behind now and then."""
+        stride = run_length(self.spec, _PASSED_BYTES)
+        for frame in super().read(start, stop):
+            if frame.index % stride == 0:
+                self.let_go(frame.index)
+            yield frame
+
+    def let_go(self, stop: int) -> None:
+        """Give back the memory of frames before `stop`; who reads them again gets them from the file."""
+        if not hasattr(mmap, "MADV_DONTNEED"):
+            return
+        page, end = mmap.PAGESIZE, self._offset + max(0, stop) * self.spec.nbytes
+        end -= end % page
+        if end > self._passed:
+            self._map.madvise(mmap.MADV_DONTNEED, self._passed, end - self._passed)
+        self._passed = end
 
 
 class StoredArrays(Source):
@@ -363,14 +407,14 @@ def _mapped(
     identity = file_identity(file)
     if math.prod(full) == 0:  # an empty file cannot be mapped
         return ArraySource(np.empty(full, dtype.newbyteorder("=")), name=name, identity=identity, **options)
-    array: Array = np.asarray(np.memmap(file, dtype, "r", offset, full))
     if dtype.isnative:
-        return ArraySource(array, name=name, identity=identity, **options)
+        return MappedArray(file, offset, full, dtype, name=name, identity=identity, **options)
+    _, array = map_array(file, offset, full, dtype)
     spec, pts = described(
         ArraySource(np.empty((0, *shape), dtype.newbyteorder("=")), **without_pts(options)), options, num_frames, name
     )
     native = spec.dtype
-    step = _run_length(spec)
+    step = run_length(spec)
     return StoredArrays(
         lambda start, stop: (array[start:stop].astype(native),),
         num_frames,
@@ -389,11 +433,9 @@ def _interleaved(
     options = {key: value for key, value in options.items() if key != "pixel_format"}
     spec = timed(spec, options.get("rate"), options.get("time_base"), has_pts="pts" in options)
     pts = _checked_pts(options.get("pts"), num_frames, name)
-    raw: Array = (
-        np.asarray(np.memmap(file, np.uint8, "r", offset, (num_frames, spec.nbytes)))
-        if num_frames
-        else np.empty((0, spec.nbytes), np.uint8)
-    )
+    raw: Array = np.empty((0, spec.nbytes), np.uint8)
+    if num_frames:
+        _, raw = map_array(file, offset, (num_frames, spec.nbytes), np.dtype(np.uint8))
 
     def load(start: int, stop: int) -> tuple[Array, ...]:
         planes, position = [], 0
@@ -408,6 +450,13 @@ def _interleaved(
 
 
 # Shared by sources ---------------------------------------------------------------------------------------------------
+
+
+def map_array(file: Path, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[mmap.mmap, Array]:
+    """Return the map of a file and the array in it, read-only; the map lives as long as either."""
+    with file.open("rb") as stream:
+        mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+    return mapped, np.frombuffer(mapped, dtype, math.prod(shape), offset).reshape(shape)
 
 
 def file_identity(file: Path) -> str:
@@ -514,7 +563,7 @@ def without_pts(options: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in options.items() if key != "pts"}
 
 
-def _run_length(spec: FrameSpec, run_bytes: int = 4 << 20) -> int:
+def run_length(spec: FrameSpec, run_bytes: int = 4 << 20) -> int:
     return max(1, run_bytes // max(1, spec.nbytes))
 
 

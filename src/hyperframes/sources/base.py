@@ -65,6 +65,9 @@ class Source(ABC):
         """Return (planes (N, ...), pts (N,)) where all frames already lie in memory or a map, else None."""
         return None
 
+    def let_go(self, stop: int) -> None:
+        """Take note that no frame before `stop` is needed again soon: mapped memory may be given back."""
+
     # Built on the above -----------------------------------------------------------------------------------------------
 
     def count(self) -> int:
@@ -133,6 +136,7 @@ class Source(ABC):
         held = self.arrays()
         if held is not None:
             for hyperframe in view(*held, self.spec, size, reach, plan_id=self.name):
+                self.let_go(hyperframe.header.read[0])
                 yield pad(hyperframe, around, edge)
             return
         slabs = SlabPool(self.spec, slab_capacity(size, reach), 2)
