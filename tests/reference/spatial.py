@@ -179,7 +179,7 @@ def downsampled(plane, down, across):
             for i in range(down):
                 for j in range(-across + 1, across):
                     row, column = min(down * y + i, height - 1), min(max(across * x + j, 0), width - 1)
-                    out[y, x] += plane[row, column] * (across - abs(j)) / (down * across**2)
+                    out[y, x] += float(plane[row, column]) * (across - abs(j)) / (down * across**2)
     return out
 
 

@@ -568,7 +568,7 @@ def _gray_writer(source: Levels, target: FrameSpec) -> Callable[[Array, tuple[Ar
 def _rgb_reader(spec: FrameSpec) -> Callable[[tuple[Array, ...]], Array]:
     """Return what gives a frame as contiguous (H, W, 3)."""
     if spec.pixel_format in {"rgb24", "rgb48le"}:
-        return lambda planes: planes[0]
+        return lambda planes: np.ascontiguousarray(planes[0])
     if len(spec.shapes) > 1:
         return lambda planes: np.stack([planes[2], planes[0], planes[1]], axis=-1)  # planes are G, B, R
     order = list(_CHANNELS[spec.pixel_format][:3])
