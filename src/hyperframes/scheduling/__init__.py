@@ -2,6 +2,19 @@
 
 from hyperframes.scheduling.graph import StageGraph, StageNode, topological_order
 from hyperframes.scheduling.policies import POLICIES, OnError
+from hyperframes.scheduling.resources import MachineFacts, worker_counts
 from hyperframes.scheduling.scheduler import Metrics, Scheduler
+from hyperframes.scheduling.sizing import default_size
 
-__all__ = ["POLICIES", "Metrics", "OnError", "Scheduler", "StageGraph", "StageNode", "topological_order"]
+__all__ = [
+    "POLICIES",
+    "MachineFacts",
+    "Metrics",
+    "OnError",
+    "Scheduler",
+    "StageGraph",
+    "StageNode",
+    "default_size",
+    "topological_order",
+    "worker_counts",
+]
