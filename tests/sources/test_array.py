@@ -50,7 +50,7 @@ def test_memory_of_a_mapped_file_is_given_back_as_frames_pass(tmp_path, through)
                 seen.append(process.memory_info().rss)
         elif through == "hyperframes":
             for h in source.hyperframes(size=4, halo=1):
-                assert (h.data[h.core][0] == h.header.core[0]).all()
+                assert h.data[h.core].max() == h.header.core[1] - 1
                 seen.append(process.memory_info().rss)
         else:
             hf.run(source, "temporal_mean:radius=1", to=lambda clip: seen.append(process.memory_info().rss), size=4)
