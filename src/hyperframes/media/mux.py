@@ -293,7 +293,7 @@ class _Extras:
             if reason is None:
                 self._templates.append(template)
             else:
-                what = f"{template.type} stream {index} ({template.name or 'unknown codec'})"
+                what = f"{template.type} stream {index} ({_codec_name(template)})"
                 self.warnings.append(f"{what} was left out: {reason}")
 
     @property
@@ -401,11 +401,16 @@ def _kept_tags(tags: dict[str, str]) -> dict[str, str]:
     }
 
 
+def _codec_name(stream: Stream) -> str:
+    context: Any = stream.codec_context
+    return "unknown codec" if context is None else str(context.codec.canonical_name)
+
+
 def _refusal(template: Stream, container: Container) -> str | None:
     """Try `template` in an empty file of the kind; return why it cannot be copied, None where it can."""
     if template.type not in {"audio", "subtitle"}:
         return f"{template.type} streams are not copied"
-    if container.format == "avi" and template.name == "vorbis":
+    if container.format == "avi" and _codec_name(template) == "vorbis":
         return "avi files cannot keep its times"
     try:
         with av.open(io.BytesIO(), "w", format=container.format) as trial:
