@@ -71,7 +71,7 @@ def _kernel(source: Array, out: Array, radius: int) -> Callable[[int, int], None
     network = {1: _median_3, 2: _median_5, 3: _median_7}.get(radius)
     compiled = source.dtype in (np.uint8, np.uint16, np.float32)  # the others are too rare
     if network is not None and compiled:
-        return lambda start, stop: network(source, out, start, stop, TILE // source.dtype.itemsize)
+        return lambda start, stop: network(source, out, start, stop, 4 * TILE // source.dtype.itemsize)
     return lambda start, stop: _partition(source, out, radius, start, stop)
 
 
