@@ -26,7 +26,19 @@ from hyperframes.operators.create import as_text
 from hyperframes.packing import Boundary, Halo
 from hyperframes.scheduling import topological_order
 
-__all__ = ["Group", "Options", "Pipeline", "Plan", "PlannedStage", "Port", "Range", "Stage", "plan_pipeline"]
+__all__ = [
+    "Group",
+    "Options",
+    "Pipeline",
+    "Plan",
+    "PlannedStage",
+    "Port",
+    "Range",
+    "Stage",
+    "check_choice",
+    "options_from",
+    "plan_pipeline",
+]
 
 Range = tuple[int, int]
 
