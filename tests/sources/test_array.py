@@ -25,6 +25,7 @@ def test_an_array_is_viewed_not_copied():
     assert np.shares_memory(plane, PICTURES)
 
 
+@pytest.mark.requirement("A56")
 def test_an_npy_file_is_mapped_not_loaded(tmp_path):
     np.save(tmp_path / "x.npy", PICTURES)
     with open_source(tmp_path / "x.npy") as source:
@@ -36,6 +37,7 @@ def test_an_npy_file_is_mapped_not_loaded(tmp_path):
     np.testing.assert_array_equal(plane, PICTURES)
 
 
+@pytest.mark.requirement("A56")
 @pytest.mark.parametrize("through", ["read", "hyperframes", "engine"])
 def test_memory_of_a_mapped_file_is_given_back_as_frames_pass(tmp_path, through):
     frames, size = 96, 1 << 20

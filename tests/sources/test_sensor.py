@@ -33,6 +33,7 @@ def read(path, **options):
 # Columns -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.requirement("A2")
 def test_rows_are_frames_with_names(tmp_path):
     values, pts, spec = read(written(tmp_path / "x.csv", "ax,ay\n1,2\n3,4.5\n"))
     assert values == [[1, 2], [3, 4.5]]
@@ -338,3 +339,23 @@ def test_without_pyarrow_parquet_names_the_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
     with pytest.raises(MissingExtraError, match=r"reading \.parquet needs the 'tables' extra"):
         open_table(path)
+
+
+# Real files ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.media
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["20200628_145326_thermal.csv.gz", "20200628_183032_thermal.csv.gz"])
+def test_a_real_thermal_recording_gives_every_row_with_its_time(media, name):
+    path = media / "actions" / "thermal_falls" / name
+    header, *lines = gzip.decompress(path.read_bytes()).decode().splitlines()
+    with open_source(path) as source:
+        clip = source.frames(range(source.count()))
+    assert header.split(",")[1:] == list(source.spec.names)
+    expected = [list(map(float, line.split(",")[1:])) for line in lines]
+    np.testing.assert_array_equal(clip.data, expected)
+    assert (np.diff(clip.pts) > 0).all()
+    assert clip.seconds[-1] - clip.seconds[0] == pytest.approx(
+        len(lines) / 8, rel=0.5
+    )  # the camera gives about 8 a second
