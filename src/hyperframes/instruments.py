@@ -7,7 +7,7 @@ from typing import Any, Protocol
 __all__ = ["Instrument", "Observation", "Observers"]
 
 Observation = dict[str, Any]
-"""What happened: ``kind`` (``sealed``, ``started``, ``done``, ``failed``, ``dropped``, ``emitted``, ``progress``,
+"""What happened: ``kind`` (``began``, ``sealed``, ``started``, ``done``, ``failed``, ``dropped``, ``emitted``, ``memory``,
 ``warning``, ``finished``), ``ns`` (monotonic), and the fields of that kind."""
 
 

@@ -711,7 +711,7 @@ def _groups(
             last is not None
             and not stage.sequential
             and not last.sequential
-            and stage.contract.resource == last.contract.resource
+            and _on_one_core(stage.contract.resource) == _on_one_core(last.contract.resource)
         )
         if fuses:
             runs[-1].append(index)
@@ -729,5 +729,12 @@ def _groups(
         producers = {ports[p].producer for index in run for p in stages[index].inputs} - {-1}
         after = tuple(sorted({home[p] for p in producers} - {number}))
         sequential = stages[run[0]].sequential or frame_dependency == "sequential"
-        groups.append(Group(tuple(run), stages[run[0]].contract.resource, sequential, after, exports))
+        resources = [stages[index].contract.resource for index in run]
+        resource = "compute" if "compute" in resources else resources[0]
+        groups.append(Group(tuple(run), resource, sequential, after, exports))
     return tuple(groups)
+
+
+def _on_one_core(resource: str) -> str:
+    """Return what tells resources that cannot share a task: copying next to computing keeps frames in one cache."""
+    return "compute" if resource == "memory" else resource

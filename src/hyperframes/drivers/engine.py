@@ -167,6 +167,7 @@ class Engine:
             self.setup.abort()
             raise
         self._make_pools()
+        self._observe({"kind": "began", "setup": self.setup})
         self._sampler.start()
         self._libraries = single_threaded_libraries()
         self._libraries.__enter__()
@@ -409,6 +410,7 @@ class Engine:
                 break
             if port == 0:
                 self._frames_in += hyperframe.size
+            source.let_go(hyperframe.header.read[0] - self.setup.in_flight * self.setup.size)  # read by none in flight
             self._sealed(port, hyperframe)
         return len(pts)
 

@@ -8,13 +8,13 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from hyperframes.drivers.machine import available_memory, machine_facts
+from hyperframes.drivers.machine import available_memory, check_process_limit, machine_facts
 from hyperframes.errors import PipelineError
 from hyperframes.frames import FrameSpec, RecordSpec
 from hyperframes.packing import Halo, Ranges, core_ranges, ranges, slab_capacity
 from hyperframes.packing.slab import plane_offsets
 from hyperframes.pipeline import Pipeline, Plan, plan_pipeline
-from hyperframes.scheduling import default_size, worker_counts
+from hyperframes.scheduling import choose_size, worker_counts
 from hyperframes.sinks import Sink, Target, open_sink
 from hyperframes.sources import Source, open_source
 
@@ -38,6 +38,8 @@ class Setup:
     """How many of each resource."""
     run_id: str
     warnings: list[str] = field(default_factory=list)
+    size_reasons: tuple[str, ...] = ()
+    """Why the size is what it is."""
 
     @property
     def num_workers(self) -> int:
@@ -145,6 +147,8 @@ def set_up(pipeline: Pipeline, *, open_sinks: bool = True) -> Setup:
         by_port = dict(enumerate(sources.values()))
         setup = Setup(pipeline, by_port, sinks, plan, 1, workers, _run_id(plan, by_port), list(warnings))
         _choose_size(setup)
+        if crowded := check_process_limit(setup.num_workers + len(sources) + 2):
+            setup.warnings.append(crowded)
         stack.pop_all()
         return setup
 
@@ -169,13 +173,19 @@ def _choose_size(setup: Setup) -> None:
     """Take the size asked for, or the preset for such frames that fits in the memory allowed."""
     options = setup.pipeline.options
     budget = options.max_memory or available_memory() // 2
+    spec = next(iter(setup.sources.values())).spec
+    pixels = spec.height * spec.width if spec.is_picture else None
+    preset = choose_size(spec.nbytes, is_picture=spec.is_picture, pixels=pixels, halo=setup.plan.halo.total)
     if options.size == "auto":
-        spec = next(iter(setup.sources.values())).spec
-        setup.size = default_size(spec.nbytes, is_picture=spec.is_picture)
+        setup.size, reasons = preset.size, list(preset.reasons)
         while setup.size > 1 and setup.memory_bytes() > budget:
             setup.size = max(1, setup.size * 3 // 4)
+        if setup.size < preset.size:
+            reasons.append(f"{budget / 1e6:.0f} MB of memory are allowed: size {preset.size} would not fit")
     else:
         setup.size = int(options.size)
+        reasons = [f"asked for; auto would begin with {preset.size}: {'; '.join(preset.reasons)}"]
+    setup.size_reasons = tuple(reasons)
     need = setup.memory_bytes()
     if need > budget:
         raise PipelineError(

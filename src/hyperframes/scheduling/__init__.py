@@ -4,7 +4,7 @@ from hyperframes.scheduling.graph import StageGraph, StageNode, topological_orde
 from hyperframes.scheduling.policies import POLICIES, OnError
 from hyperframes.scheduling.resources import MachineFacts, worker_counts
 from hyperframes.scheduling.scheduler import Metrics, Scheduler
-from hyperframes.scheduling.sizing import default_size
+from hyperframes.scheduling.sizing import SizeChoice, choose_size
 
 __all__ = [
     "POLICIES",
@@ -12,9 +12,10 @@ __all__ = [
     "Metrics",
     "OnError",
     "Scheduler",
+    "SizeChoice",
     "StageGraph",
     "StageNode",
-    "default_size",
+    "choose_size",
     "topological_order",
     "worker_counts",
 ]

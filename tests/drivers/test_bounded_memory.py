@@ -1,0 +1,89 @@
+"""Nothing grows with the length: peak memory of a long run against that of its beginning."""
+
+import json
+import subprocess
+import sys
+from fractions import Fraction
+
+import av
+import numpy as np
+import pytest
+
+_MEASURE = """
+import json, sys
+import hyperframes as hf
+
+class Growth:
+    '''Memory against frames delivered, sampled by the run itself.'''
+    def __init__(self):
+        self.frames, self.samples = 0, []
+    def observe(self, seen):
+        if seen['kind'] == 'emitted':
+            self.frames = seen['core'][1]
+        elif seen['kind'] == 'memory':
+            self.samples.append((self.frames, seen['bytes']))
+
+source, operator, sink, stop = sys.argv[1:5]
+growth = Growth()
+result = hf.run(source, operator, to=sink, range=(0, int(stop) or None), instruments=(growth,))
+print(json.dumps({'peak': result.peak_memory_bytes, 'frames': result.frames_out, 'samples': growth.samples}))
+"""
+
+
+def measured(source, operator, sink, stop=0):
+    """Run in a process of its own, so that no other test's memory counts."""
+    done = subprocess.run(
+        [sys.executable, "-c", _MEASURE, str(source), operator, str(sink), str(stop)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
+    )
+    return json.loads(done.stdout)
+
+
+@pytest.mark.media
+@pytest.mark.slow
+@pytest.mark.requirement("A56")
+def test_six_minutes_of_video_take_no_more_memory_than_their_first_ten_seconds(media):
+    path = media / "video" / "long_180p_av1.mp4"
+    short = measured(path, "temporal_mean:radius=2", "null:", 600)
+    whole = measured(path, "temporal_mean:radius=2", "null:")
+    assert (short["frames"], whole["frames"]) == (600, 21_766)
+    assert whole["peak"] - short["peak"] < 20e6
+
+
+def textured(path, repeats):
+    """Write 100 different textured 720p frames `repeats` times by copying packets: quick, long, and not black."""
+    rng = np.random.default_rng(5)
+    wide = np.kron(rng.integers(0, 256, (60, 100), np.uint8), np.ones((16, 16), np.uint8))
+    with av.open(str(path.with_suffix(".part.avi")), "w") as container:
+        stream = container.add_stream("mjpeg", rate=30)
+        stream.width, stream.height, stream.pix_fmt = 1280, 720, "yuvj420p"
+        for t in range(100):
+            grey = np.ascontiguousarray(wide[2 * t : 2 * t + 720, 3 * t : 3 * t + 1280])
+            frame = av.VideoFrame.from_ndarray(np.concatenate([grey, np.full((360, 1280), 128, np.uint8)]), "yuvj420p")
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode())
+    with av.open(str(path.with_suffix(".part.avi"))) as source, av.open(str(path), "w") as container:
+        packets = [(bytes(p), p.is_keyframe) for p in source.demux(video=0) if p.size]
+        stream = container.add_stream_from_template(source.streams.video[0])
+        for t in range(repeats * len(packets)):
+            data, _ = packets[t % len(packets)]
+            packet = av.Packet(data)
+            packet.stream, packet.pts, packet.dts, packet.time_base = stream, t, t, Fraction(1, 30)
+            packet.is_keyframe = True
+            container.mux(packet)
+
+
+@pytest.mark.slow
+def test_the_slope_over_twenty_thousand_textured_frames_is_under_100_bytes_a_frame(tmp_path):
+    path = tmp_path / "textured.mkv"
+    textured(path, repeats=200)
+    seen = measured(path, "temporal_mean:radius=1", "null:")
+    assert seen["frames"] == 20_000
+    frames, sizes = np.array(seen["samples"], float).T
+    settled = frames > 4_000
+    assert settled.sum() > 20
+    slope = np.polyfit(frames[settled], sizes[settled], 1)[0]
+    assert slope < 100, f"{slope:.1f} bytes a frame"
