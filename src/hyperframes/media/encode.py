@@ -345,7 +345,7 @@ class Encoding:
         quantiser = None
         if codec.quality == "quantiser":
             quantiser = codec.default_quality if quality is None else quality
-        threads = 1 if area < 100_000 else 2 if area < 500_000 else 4
+        threads = 1 if area < 100_000 else 2 if area < 500_000 else 4 if area <= 1920 * 1088 else 8
         if codec.name.startswith("libx264"):
             # Without it x264's AVX-512 code spends bits by what it finds in memory it never wrote.
             options["x264-params"] = "cpu-independent=1"

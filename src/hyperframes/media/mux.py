@@ -5,6 +5,8 @@ from __future__ import annotations
 import heapq
 import io
 import math
+from array import array
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from fractions import Fraction
@@ -21,7 +23,7 @@ from hyperframes.media.encode import Container, has_alpha, nominal_rate
 from hyperframes.media.matroska import PLACEHOLDER, set_display_size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from av.container import InputContainer, OutputContainer
     from av.packet import Packet
@@ -50,8 +52,8 @@ class Times:
     """When each frame is shown, in whole ticks of `time_base`, as the container will say."""
 
     time_base: Fraction
-    pts: list[int]
-    durations: list[int]
+    pts: Sequence[int]
+    durations: Sequence[int]
     moved: int
     """Frames whose time is not exactly the one asked for."""
     farthest: Fraction
@@ -82,42 +84,57 @@ def place(
     start : Fraction
         Seconds on the source's time line that become 0.
     """
-    exact = [ticks * spec.time_base - start for ticks in pts]
-    offset = max(Fraction(0), -exact[0]) if container.late_start else -exact[0]
-    exact = [seconds + offset for seconds in exact]
+    exact = _Exact(pts, spec.time_base, start)
+    if exact.ticks[0] < 0 or not container.late_start:
+        exact.offset = -exact.ticks[0]
     time_base = _time_base(exact, spec, container)
     placed, moved, farthest = _nearest(exact, time_base)
-    durations = [after - before for before, after in pairwise(placed)]
+    durations = array("q", (after - before for before, after in pairwise(placed)))
     durations.append(_last(last_duration, durations, spec, time_base))
-    return Times(time_base, placed, durations, moved, farthest, offset)
+    return Times(time_base, placed, durations, moved, farthest, exact.offset * exact.unit)
 
 
-def _nearest(exact: Sequence[Fraction], time_base: Fraction) -> tuple[list[int], int, Fraction]:
-    """Return rising ticks next to `exact` seconds, how many differ, and the largest difference in seconds."""
-    placed: list[int] = []
-    moved, farthest = 0, Fraction(0)
-    for seconds in exact:
-        tick = rescale(1, seconds, time_base)
-        if placed and tick <= placed[-1]:
-            tick = placed[-1] + 1
-        error = abs(tick * time_base - seconds)
+class _Exact:
+    """Times as integers of a unit in which all are whole: a number of eight bytes a frame, however many there are."""
+
+    def __init__(self, pts: Sequence[int], time_base: Fraction, start: Fraction) -> None:
+        per_second = math.lcm(time_base.denominator, start.denominator)
+        self.unit = Fraction(1, per_second)
+        step, origin = int(time_base * per_second), int(start * per_second)
+        self.ticks = array("q", (ticks * step - origin for ticks in pts))
+        self.offset = 0
+        """Units added to all."""
+
+    def __iter__(self) -> Iterator[int]:
+        return (tick + self.offset for tick in self.ticks)
+
+
+def _nearest(exact: _Exact, time_base: Fraction) -> tuple[array[int], int, Fraction]:
+    """Return rising ticks next to `exact`, how many differ, and the largest difference in seconds."""
+    up, down = (exact.unit / time_base).as_integer_ratio()
+    placed = array("q")
+    moved = farthest = 0
+    last = -(1 << 62)
+    for value in exact:
+        last = max((2 * value * up + down) // (2 * down), last + 1)
+        error = abs(last * down - value * up)
         moved += error > 0
         farthest = max(farthest, error)
-        placed.append(tick)
-    return placed, moved, farthest
+        placed.append(last)
+    return placed, moved, farthest * time_base / down
 
 
-def _time_base(exact: Sequence[Fraction], spec: FrameSpec, container: Container) -> Fraction:
+def _time_base(exact: _Exact, spec: FrameSpec, container: Container) -> Fraction:
     if isinstance(container.tick, Fraction):
         return container.tick
     if container.tick == "rate":
         return _steady(exact, spec.rate)
     scale = spec.time_base.denominator
-    widest = max((after - before for before, after in pairwise(exact)), default=Fraction(0)) * scale
+    widest = max((after - before for before, after in pairwise(exact)), default=0) * exact.unit * scale
     return Fraction(1, scale if scale < _TICKS and widest < _TICKS else 90_000)
 
 
-def _steady(exact: Sequence[Fraction], rate: Fraction | None) -> Fraction:
+def _steady(exact: _Exact, rate: Fraction | None) -> Fraction:
     """Return the tick of the lowest rate at which no frame moves by more than a millisecond, else a millisecond."""
     common = [Fraction(r) for r in (25, 30, 60, 120)] + [Fraction(r * 1000, 1001) for r in (30, 60)]
     for candidate in [*([rate] if rate else []), *sorted(common)]:
@@ -126,7 +143,7 @@ def _steady(exact: Sequence[Fraction], rate: Fraction | None) -> Fraction:
     return _MILLISECOND
 
 
-def _last(given: int, durations: list[int], spec: FrameSpec, time_base: Fraction) -> int:
+def _last(given: int, durations: Sequence[int], spec: FrameSpec, time_base: Fraction) -> int:
     if given > 0:
         return max(1, rescale(given, spec.time_base, time_base))
     if spec.rate:
@@ -234,8 +251,8 @@ def _describe(video: Any, spec: FrameSpec, times: Times, container: Container) -
 
 def _average_rate(spec: FrameSpec, times: Times) -> Fraction:
     if spec.rate and not times.moved:
-        even = all(abs(step * times.time_base - 1 / spec.rate) <= times.time_base for step in times.durations)
-        if even:
+        ends = min(times.durations), max(times.durations)
+        if all(abs(step * times.time_base - 1 / spec.rate) <= times.time_base for step in ends):
             return spec.rate
     span = (times.pts[-1] - times.pts[0] + times.durations[-1]) * times.time_base
     return (len(times.pts) / span).limit_denominator(100_000) if span else nominal_rate(spec)

@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import shutil
+from array import array
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -26,7 +27,7 @@ class Part:
     stop: int
     source_stop: int
     """One past the position in the stream of its last frame: where a resumed run goes on."""
-    pts: tuple[int, ...]
+    pts: array[int]
     """Of each frame in it, ticks of the stream's time base; failed frames are left out."""
     last_duration: int
     """Ticks its last frame stays; 0 when unknown."""
@@ -69,7 +70,7 @@ class PartsFolder:
         path = self.path / f"part-{part.number:06d}.json"
         partial = self.partial(path.name)
         with partial.open("w", encoding="utf-8") as file:
-            json.dump({"version": _VERSION, **asdict(part)}, file)
+            json.dump({"version": _VERSION, **asdict(part), "pts": part.pts.tolist()}, file)
             file.flush()
             os.fsync(file.fileno())
         partial.replace(path)
@@ -86,7 +87,7 @@ class PartsFolder:
             fields = json.loads((self.path / f"part-{number:06d}.json").read_text(encoding="utf-8"))
             if fields.pop("version") != _VERSION:
                 return None
-            part = Part(**{**fields, "pts": tuple(fields["pts"])})
+            part = Part(**{**fields, "pts": array("q", fields["pts"])})
         except (OSError, ValueError, KeyError, TypeError):
             return None
         if self.fingerprint and part.fingerprint != self.fingerprint:

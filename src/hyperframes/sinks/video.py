@@ -7,6 +7,7 @@ import difflib
 import errno
 import hashlib
 import os
+from array import array
 from fractions import Fraction
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, ClassVar
@@ -285,7 +286,9 @@ class VideoSink(Sink):
     def _join(self, file: IO[bytes]) -> None:
         assert self._folder is not None
         filled = [part for part in self._parts if part.pts]
-        pts = [ticks for part in filled for ticks in part.pts]
+        pts = array("q")
+        for part in filled:
+            pts.extend(part.pts)
         passthrough = self._target.passthrough
         start = passthrough.start if passthrough is not None else Fraction(0)
         times = place(pts, filled[-1].last_duration, self._spec, self._container, start)
@@ -357,7 +360,7 @@ class _Writing:
     def __init__(self, folder: PartsFolder, number: int, start: int, encoder: PartEncoder) -> None:
         self._folder, self.number, self.start = folder, number, start
         self._encoder = encoder
-        self.pts: list[int] = []
+        self.pts = array("q")
         self.last_duration = 0
         self.source_stop = 0
         self._path = folder.file(number)
@@ -393,7 +396,7 @@ class _Writing:
             start=self.start,
             stop=stop,
             source_stop=self.source_stop,
-            pts=tuple(self.pts),
+            pts=self.pts,
             last_duration=self.last_duration,
             delay=encoder.delay,
             step=encoder.step,
