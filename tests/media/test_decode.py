@@ -4,8 +4,9 @@ import av
 import numpy as np
 import pytest
 
+from hyperframes.errors import SourceError
 from hyperframes.media.container import Place
-from hyperframes.media.decode import Decoder, Key, is_hidden
+from hyperframes.media.decode import DamagedError, Decoder, Key, Playback, is_hidden
 from hyperframes.media.index import _index, read_index
 
 _NONE = -(1 << 63)
@@ -36,45 +37,48 @@ def test_vp8_packets_that_show_nothing_are_found_by_their_first_byte():
     assert not is_hidden("vp8", bytes([0x11, 0, 0]))
 
 
-def _columns(pts, dts=None, durations=None, flags=None):
+def _indexed(pts, dts=None, durations=None, flags=None, keys=(), step=1):
     none = [_NONE if p is None else p for p in pts]
-    given = (none, dts or none, durations or [1] * len(pts), flags or [0] * len(pts))
-    return [np.array(column, np.int64) for column in given]
+    sizes = range(100, 100 + len(pts))
+    given = (none, dts or none, durations or [1] * len(pts), sizes, flags or [0] * len(pts), keys)
+    return _index(*(np.array(column, np.int64) for column in given), step=step)
 
 
 def test_an_index_is_in_presentation_order():
-    index = _index(*_columns([0, 3, 1, 2], durations=[5, 6, 7, 8]), keys=[Key(0, 0, 9, 0)], step=1)
+    index = _indexed([0, 3, 1, 2], durations=[5, 6, 7, 8])
     assert index.pts.tolist() == [0, 1, 2, 3]
     assert index.durations.tolist() == [5, 7, 8, 6]
+    assert index.sizes.tolist() == [100, 102, 103, 101]
     assert (index.sound, index.repaired, index.packets, len(index)) == (True, 0, 4, 4)
 
 
 def test_packets_that_are_decoded_but_not_shown_are_left_out():
-    index = _index(*_columns([-5, 0, 1], flags=[2, 0, 0]), keys=[], step=1)
+    index = _indexed([-5, 0, 1], flags=[2, 0, 0])
     assert index.pts.tolist() == [0, 1]
     assert index.packets == 3
 
 
 def test_missing_times_come_from_dts_then_from_the_rate_and_are_flagged():
-    index = _index(*_columns([None, 10, 20], dts=[5, 10, 20]), keys=[], step=10)
+    index = _indexed([None, 10, 20], dts=[5, 10, 20], step=10)
     assert (index.pts.tolist(), index.repaired, index.sound) == ([5, 10, 20], 1, False)
-    index = _index(*_columns([None, None, None]), keys=[], step=10)
+    index = _indexed([None, None, None], step=10)
     assert (index.pts.tolist(), index.repaired, index.sound) == ([0, 10, 20], 3, False)
 
 
 def test_doubled_times_are_drawn_apart_and_flagged():
-    index = _index(*_columns([0, 10, 10, 20]), keys=[], step=10)
+    index = _indexed([0, 10, 10, 20], step=10)
     assert (index.pts.tolist(), index.repaired, index.sound) == ([0, 10, 11, 20], 1, False)
 
 
 def test_a_clock_that_was_reset_is_no_ground_for_seeking():
-    index = _index(*_columns([*range(1000, 1100), *range(100)]), keys=[], step=1)
+    index = _indexed([*range(1000, 1100), *range(100)])
     assert not index.sound
 
 
 def test_the_key_before_a_time_is_the_last_at_or_before_it():
     keys = [Key(pts, pts, 1, None) for pts in (0, 50, 90)]
-    index = _index(*_columns(range(100)), keys=keys, step=1)
+    index = _indexed(range(100), keys=[_NONE if value is None else value for key in keys for value in key])
+    assert [index.key(number) for number in range(index.num_keys)] == keys
     assert index.key_before(50) == keys[1]
     assert index.key_before(89) == keys[1]
     assert index.key_before(89, skip=1) == keys[0]
@@ -99,12 +103,12 @@ def test_the_index_knows_every_packet_of_a_file(clip):
     index = read_index(Place(clip), 512)
     assert len(index) == index.packets == 35
     assert index.sound
-    assert len(index.keys) >= 4
+    assert index.num_keys >= 4
 
 
 def test_a_seek_is_proven_by_the_packet_and_the_frame(clip):
     index = read_index(Place(clip), 512)
-    key = index.keys[2]
+    key = index.key(2)
     decoder = Decoder(Place(clip), 1)
     frame = next(decoder.from_key(key))
     assert frame.pts == key.pts
@@ -112,3 +116,39 @@ def test_a_seek_is_proven_by_the_packet_and_the_frame(clip):
     assert decoder.from_key(key._replace(position=key.position + 1)) is None
     decoder.close()
     decoder.close()
+
+
+def test_damage_without_usable_times_is_an_error_when_reading_began_in_the_middle(clip):
+    index = read_index(Place(clip), 512)
+    playback = Playback(Place(clip), 2)
+    assert playback.seek(index.key(1), index.pts[index.pts >= index.key(1).pts][:3].tolist(), 0)
+
+    def frames():
+        frame = av.VideoFrame(48, 32, "yuv420p")
+        assert frame.pts is None
+        yield frame
+        raise DamagedError
+
+    playback._frames = frames()
+    with pytest.raises(SourceError, match="is damaged where its times are out of order") as caught:
+        list(playback)
+    assert caught.value.hint == "Read it from its first frame."
+    playback.close()
+
+
+def test_a_playback_that_was_sought_goes_on_after_damage_without_repeating_a_frame(clip):
+    index = read_index(Place(clip), 512)
+    key = index.key(2)
+    at = int(np.searchsorted(index.pts, key.pts))
+    playback = Playback(Place(clip), 2)
+    assert playback.seek(key, index.pts[at : at + 3].tolist(), 0)
+    sound = playback._frames
+
+    def frames():
+        for _ in range(6):
+            yield next(sound)
+        raise DamagedError
+
+    playback._frames = frames()
+    assert [frame.pts for frame in playback] == index.pts[at:].tolist()
+    playback.close()

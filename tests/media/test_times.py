@@ -1,5 +1,7 @@
 """Repaired presentation times."""
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -44,4 +46,4 @@ def test_a_clock_that_was_reset_goes_on_where_it_stopped():
 def test_times_always_grow(pairs):
     repair = Repair(4)
     times = [repair(pts, dts) for pts, dts in pairs]
-    assert all(a < b for a, b in zip(times, times[1:], strict=False))
+    assert all(a < b for a, b in pairwise(times))

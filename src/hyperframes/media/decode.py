@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import av
 
+from hyperframes.errors import SourceError
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -87,6 +89,7 @@ class Decoder:
         self._unshown: dict[int, None] = {}
         self._floor = -(1 << 63)
         self.skips = False
+        self._closed = False
         self._wanted: set[int] = set()
         self._context = self.stream.codec_context
         self._hides = self._context.name if self._context.name in {"vp8", "vp9"} else ""
@@ -105,6 +108,7 @@ class Decoder:
 
     def close(self) -> None:
         """Close decoder and container; safe to call twice."""
+        self._closed = True
         self.container.close()
 
     def frames(self, first: Any = None) -> Iterator[Any]:
@@ -157,10 +161,14 @@ class Decoder:
         return int(1 / self.stream.time_base)
 
     def _packets(self) -> Iterator[Any]:
+        self._still_open()
         try:
             for packet in self.container.demux(self.stream):
                 if packet.size:  # an empty packet would end the decoder's stream
                     yield packet
+                    self._still_open()
+        except SourceError:
+            raise  # an OSError too, but not the demuxer's
         except av.InvalidDataError as error:
             self.tally.broken = error.strerror or str(error)
         except (av.FFmpegError, OSError) as error:
@@ -168,6 +176,11 @@ class Decoder:
                 f"could not be read to its end: {getattr(error, 'strerror', None) or error}",
                 hint="Check the connection or the disk, then start again.",
             ) from error
+
+    def _still_open(self) -> None:
+        """Refuse to go on after `close`: PyAV would use memory that is no longer there."""
+        if self._closed:
+            raise self.place.error("was closed while it was being read", hint="Read it inside its with block.")
 
     def _fed(self, packet: Any) -> None:
         """Note a packet before it is decoded."""
@@ -328,6 +341,11 @@ class Playback:
         old = self._decoder
         self._carried = old.tally
         old.close()
+        if last is None and not self._from_start:
+            raise self._place.error(
+                "is damaged where its times are out of order: what follows cannot be found again from the middle",
+                hint="Read it from its first frame.",
+            )
         key = next((key for key in reversed(old.keys) if last is not None and key.pts <= last), None)
         self._decoder = Decoder(self._place, 1)
         frames = None if key is None else self._decoder.from_key(key)

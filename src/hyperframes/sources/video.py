@@ -504,7 +504,7 @@ class VideoSource(Source):
         return f"{path}{part}:{facts.st_size}:{facts.st_mtime_ns}:{ends.hexdigest()[:32]}"
 
     def close(self) -> None:
-        """Close all decoders, also those of reads that were not finished."""
+        """Close all decoders, also those of reads that were not finished; not while another thread reads."""
         self._primed = None
         for run in tuple(self._runs):
             self._close_run(run)
