@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["bytes_text", "count_text", "rate_text", "seconds_text", "share_text"]
+__all__ = ["bytes_text", "count_text", "number_text", "rate_text", "seconds_text", "share_text"]
 
 
 def bytes_text(count: float) -> str:
@@ -15,7 +15,7 @@ def bytes_text(count: float) -> str:
     """
     for unit, size in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if abs(count) >= size:
-            return f"{_digits(count / size)} {unit}"
+            return f"{number_text(count / size)} {unit}"
     return f"{count:.0f} B"
 
 
@@ -35,7 +35,7 @@ def seconds_text(seconds: float) -> str:
         return f"{whole // 60} min {whole % 60} s"
     for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
         if seconds >= size:
-            return f"{_digits(seconds / size)} {unit}"
+            return f"{number_text(seconds / size)} {unit}"
     return f"{seconds * 1e9:.0f} ns" if seconds else "0 s"
 
 
@@ -56,9 +56,9 @@ def rate_text(per_second: float) -> str:
     Examples
     --------
     >>> rate_text(1234.5), rate_text(7.25)
-    ('1,235 frames/s', '7.25 frames/s')
+    ('1,234 frames/s', '7.25 frames/s')
     """
-    return f"{_digits(per_second)} frames/s"
+    return f"{number_text(per_second)} frames/s"
 
 
 def share_text(share: float) -> str:
@@ -73,8 +73,14 @@ def share_text(share: float) -> str:
     return f"{percent:.0f} %" if percent >= 10 or percent == 0 else f"{percent:.2g} %"
 
 
-def _digits(value: float) -> str:
-    """Return about three significant digits, never in scientific form."""
+def number_text(value: float) -> str:
+    """Return about three significant digits, never in scientific form.
+
+    Examples
+    --------
+    >>> number_text(20.0), number_text(1.234), number_text(1234.5)
+    ('20', '1.23', '1,234')
+    """
     if abs(value) >= 99.95:
         return f"{value:,.0f}"
-    return f"{value:.1f}" if abs(value) >= 9.995 else f"{value:.2f}".rstrip("0").rstrip(".")
+    return f"{value:.{1 if abs(value) >= 9.995 else 2}f}".rstrip("0").rstrip(".")

@@ -5,11 +5,13 @@ from __future__ import annotations
 import heapq
 import math
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from hyperframes.instruments import Observation
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hyperframes.instruments import Observation
 
 __all__ = ["Durations", "Recorder", "Series", "TaskRecord"]
 
@@ -210,7 +212,7 @@ class Recorder:
         self.durations.setdefault(task.stage, Durations()).add(task)
         if sequence % self.stride == 0:
             self.tasks.append(task)
-            while len(self.tasks) > MAX_TASKS:
+            while len(self.tasks) > MAX_TASKS and self.stride <= sequence:
                 self.stride *= 2
                 self.tasks = [kept for kept in self.tasks if kept.sequence % self.stride == 0]
 

@@ -1,0 +1,181 @@
+"""Options that several commands share, and the values behind them: sizes, bytes, ranges."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from hyperframes.cli import _show
+from hyperframes.errors import PipelineError
+
+__all__ = [
+    "Config",
+    "Debug",
+    "Json",
+    "Operators",
+    "byte_size",
+    "frame_range",
+    "number",
+    "number_or_auto",
+    "options_given",
+]
+
+PACKING, FRAMES, OUTPUT = "How it runs", "What the operators see", "What is written and told"
+
+Debug = Annotated[
+    bool, typer.Option("--debug", callback=_show.set_debug, help="Show tracebacks.", rich_help_panel=OUTPUT)
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else on stdout.", rich_help_panel=OUTPUT)]
+Operators = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--operator", "-p", metavar="NAME[:k=v,...]", help="An operator with its parameters; several form a chain."
+    ),
+]
+Config = Annotated[
+    Path | None,
+    typer.Option("--config", metavar="FILE.toml", help="A pipeline in TOML: several inputs, stages, outputs."),
+]
+Size = Annotated[
+    str | None,
+    typer.Option(metavar="N|auto", help="Frames that a hyperframe owns.", rich_help_panel=PACKING),
+]
+Workers = Annotated[str | None, typer.Option(metavar="N|auto", help="How many work at once.", rich_help_panel=PACKING)]
+MaxMemory = Annotated[
+    str | None, typer.Option(metavar="SIZE", help="For frames: 512MB, 2GiB.", rich_help_panel=PACKING)
+]
+Boundary = Annotated[
+    str | None,
+    typer.Option(
+        metavar="replicate|reflect|constant[:VALUE]|none",
+        help="What stands beyond the ends of the stream.",
+        rich_help_panel=FRAMES,
+    ),
+]
+PixelFormat = Annotated[
+    str | None,
+    typer.Option(metavar="native|rgb24|gray|...", help="Format that operators are given.", rich_help_panel=FRAMES),
+]
+Dtype = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Sample type that operators are given.", rich_help_panel=FRAMES)
+]
+Layout = Annotated[str | None, typer.Option(metavar="NHWC|NCHW", help="Order of the axes.", rich_help_panel=FRAMES)]
+FrameRange = Annotated[
+    str | None,
+    typer.Option(
+        "--range", metavar="START:STOP", help="Frames to work on; halo is read beyond them.", rich_help_panel=FRAMES
+    ),
+]
+Rate = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FPS", help="Frames a second of images and arrays, as 25 or 30000/1001.", rich_help_panel=FRAMES
+    ),
+]
+OnSizeChange = Annotated[
+    str | None,
+    typer.Option(metavar="scale|split|fail", help="When pictures change size in mid-stream.", rich_help_panel=FRAMES),
+]
+
+_BYTES = re.compile(r"(?P<number>\d+(\.\d+)?)\s*(?P<unit>[kKMGT]?i?[bB]?)")
+_POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+
+
+def number_or_auto(option: str, text: str) -> int | Literal["auto"]:
+    """Return ``auto`` or the number that `text` is; whether it is large enough is for `Options` to say.
+
+    Examples
+    --------
+    >>> number_or_auto("size", "16")
+    16
+    """
+    if text == "auto":
+        return "auto"
+    try:
+        return int(text)
+    except ValueError as error:
+        raise PipelineError(
+            f"--{option}: expected a number or 'auto', got {text!r}", got=text, hint=f"For example: --{option} 16"
+        ) from error
+
+
+def number(option: str, text: str) -> float:
+    """Return the number that `text` is."""
+    try:
+        return float(text)
+    except ValueError as error:
+        raise PipelineError(
+            f"--{option}: expected a number, got {text!r}", got=text, hint=f"For example: --{option} 20"
+        ) from error
+
+
+def byte_size(option: str, text: str) -> int:
+    """Return bytes from text such as ``512MB`` (1000 each step) or ``2GiB`` (1024).
+
+    Examples
+    --------
+    >>> byte_size("max-memory", "512MB"), byte_size("max-memory", "2GiB")
+    (512000000, 2147483648)
+    """
+    match = _BYTES.fullmatch(text.strip())
+    if match is None or float(match["number"]) == 0:
+        raise PipelineError(
+            f"--{option}: expected a size such as 512MB or 2GiB, got {text!r}",
+            got=text,
+            hint=f"For example: --{option} 2GiB",
+        )
+    unit = match["unit"].lower().rstrip("b")
+    step = 1024 if unit.endswith("i") else 1000
+    return int(float(match["number"]) * step ** _POWERS[unit.rstrip("i")])
+
+
+def frame_range(text: str) -> tuple[int, int | None]:
+    """Return (start, stop) from ``START:STOP``; either may be left out.
+
+    Examples
+    --------
+    >>> frame_range("100:200"), frame_range(":50"), frame_range("7:")
+    ((100, 200), (0, 50), (7, None))
+    """
+    match = re.fullmatch(r"(\d*):(\d*)", text.strip())
+    if match is None:
+        raise PipelineError(
+            f"--range: expected START:STOP in frames, got {text!r}", got=text, hint="For example: --range 100:200"
+        )
+    return int(match[1] or 0), int(match[2]) if match[2] else None
+
+
+def options_given(**texts: Any) -> dict[str, Any]:
+    """Return the fields of `Options` that were given on the command line, parsed."""
+    parse: dict[str, Any] = {
+        "size": lambda text: number_or_auto("size", text),
+        "workers": lambda text: number_or_auto("workers", text),
+        "max_memory": lambda text: byte_size("max-memory", text),
+        "range": frame_range,
+        "executor": _executor,
+        "frame_dependency": _tighter,
+    }
+    return {name: parse.get(name, lambda text: text)(text) for name, text in texts.items() if text is not None}
+
+
+def _executor(text: str) -> str:
+    if text != "threads":
+        raise PipelineError(
+            f"the executor {text!r} is not in this version: expected 'threads'",
+            got=text,
+            hint="Leave --executor out: threads share frames without copying.",
+        )
+    return text
+
+
+def _tighter(text: str) -> str:
+    if text != "sequential":
+        raise PipelineError(
+            f"--frame-dependency may only tighten what operators declare: expected 'sequential', got {text!r}",
+            got=text,
+            hint="Leave it out: every operator says itself what it depends on.",
+        )
+    return text

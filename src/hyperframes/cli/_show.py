@@ -1,0 +1,132 @@
+"""The one place where errors become text: a sentence, a hint, an exit code, and no traceback without ``--debug``."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from typing import Any, NamedTuple
+
+from hyperframes.errors import CancelledError, HyperframesError, PipelineError, RegistryError, without_credentials
+
+__all__ = ["Interrupted", "RunFailed", "Told", "console", "exit_code_of", "set_debug", "tell", "told"]
+
+PIPED_COLUMNS = 160
+FAILED, USAGE, INTERRUPTED = 1, 2, 130
+
+_state = {"debug": False}
+
+
+class Interrupted(HyperframesError):
+    """Somebody pressed Ctrl-C; the hint says what was kept."""
+
+
+class RunFailed(HyperframesError):
+    """A run that came to its end, but not with what was asked for."""
+
+
+class Told(NamedTuple):
+    """How an error reads."""
+
+    message: str
+    hint: str | None
+    code: int
+
+
+def set_debug(wanted: bool) -> None:
+    """Show tracebacks from now on."""
+    if wanted:
+        _state["debug"] = True
+
+
+def exit_code_of(app: Any, arguments: list[str]) -> int:
+    """Run `app`, tell what went wrong on stderr, and return the exit code."""
+    _state["debug"] = os.environ.get("HYPERFRAMES_DEBUG", "") not in {"", "0"}
+    try:
+        code = app(arguments, prog_name="hyperframes", standalone_mode=False)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read our output has seen enough, as in `hyperframes operators | head`.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - told to the user, whatever it is
+        if _state["debug"]:
+            traceback.print_exc()
+        text = told(error)
+        tell("error", text.message)
+        hint = text.hint or (_help_hint(arguments) if text.code == USAGE else None)
+        if hint:
+            tell("hint", hint)
+        return text.code
+    return code if isinstance(code, int) else 0
+
+
+def _help_hint(arguments: list[str]) -> str:
+    command = next((f" {argument}" for argument in arguments if not argument.startswith("-")), "")
+    return f"See 'hyperframes{command} --help'."
+
+
+def tell(kind: str, message: str) -> None:
+    """Print one line for people, such as ``warning: ...``, on stderr."""
+    print(f"{kind}: {without_credentials(message)}", file=sys.stderr)
+
+
+def console() -> Any:
+    """Return rich's console on stdout: as wide as the terminal, or wide enough for one line each where there is none."""
+    from rich.console import Console
+
+    return Console(highlight=False, width=None if sys.stdout.isatty() else PIPED_COLUMNS)
+
+
+def told(error: BaseException) -> Told:
+    """Return how `error` reads."""
+    if hasattr(error, "format_message"):  # the parser's own errors: unknown options, missing arguments
+        return _usage(error)
+    if isinstance(error, KeyboardInterrupt | Interrupted | CancelledError):
+        return Told(str(error) or "interrupted", getattr(error, "hint", None), INTERRUPTED)
+    if isinstance(error, HyperframesError):
+        code = USAGE if isinstance(error, PipelineError | RegistryError) else FAILED
+        return Told(_one_line(str(error)), error.hint, code)
+    if isinstance(error, MemoryError):
+        return Told("out of memory", "Use a smaller --size, fewer --workers, or --max-memory.", FAILED)
+    if isinstance(error, OSError) and error.strerror:
+        where = f": {error.filename}" if error.filename else ""
+        return Told(f"{error.strerror.lower()}{where}", "Run it again with --debug to see where it happened.", FAILED)
+    return Told(
+        f"internal error: {type(error).__name__}: {_one_line(str(error))}",
+        "This is a bug in hyperframes: please report it with what --debug prints.",
+        FAILED,
+    )
+
+
+def _one_line(text: str) -> str:
+    return text.strip().splitlines()[0] if text.strip() else ""
+
+
+def _usage(error: Any) -> Told:
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context else "hyperframes"
+    message = str(getattr(error, "message", "") or error.format_message())
+    if type(error).__name__ == "MissingParameter":
+        message = f"{error.param.metavar or error.param.name.upper()} is missing"
+    elif type(error).__name__ == "BadParameter":
+        message = error.format_message()
+    message = _one_line(message).partition(". Did you mean")[0].rstrip(".")
+    near = _nearest(error, message, context)
+    hint = f"Did you mean {near!r}?" if near else f"See '{command} --help'."
+    return Told(message[:1].lower() + message[1:], hint, USAGE)
+
+
+def _nearest(error: Any, message: str, context: Any) -> str | None:
+    """Return the option or command that was probably meant."""
+    import difflib
+
+    wrong = getattr(error, "option_name", None)
+    if wrong and context is not None:
+        known = [name for parameter in context.command.params for name in parameter.opts if name.startswith("-")]
+    elif context is not None and hasattr(context.command, "commands") and "'" in message:
+        wrong, known = message.split("'")[1], list(context.command.commands)
+    else:
+        return None
+    near = difflib.get_close_matches(wrong, known, n=1, cutoff=0.5)
+    return near[0] if near else None

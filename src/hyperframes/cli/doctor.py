@@ -1,0 +1,90 @@
+"""``hyperframes doctor``: what this machine offers, and what might get in the way."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hyperframes.cli import _options, _show
+
+__all__ = ["doctor"]
+
+
+def doctor(as_json: _options.Json = False, debug: _options.Debug = False) -> None:
+    """Look at this machine: versions, processors, memory, limits, codecs, extras and caches.
+
+    Example: hyperframes doctor --json
+    """
+    from hyperframes.drivers.doctor import examine
+
+    diagnosis = examine()
+    if as_json:
+        print(json.dumps(diagnosis.to_json(), indent=2))
+    else:
+        _print(diagnosis)
+
+
+def _print(diagnosis: Any) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from hyperframes.drivers.doctor import summary
+
+    console = _show.console()
+    table = Table(box=None, pad_edge=False, padding=(0, 2), show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column()
+    for name, value in _lines(diagnosis.facts):
+        table.add_row(Text(name, "bold"), Text(value))
+    console.print(table)
+    console.print()
+    console.print(Text(summary(diagnosis), "yellow" if diagnosis.problems else "green"))
+    for found in diagnosis.problems:
+        console.print(Text(f"  - {found['problem']}"), soft_wrap=True)
+        console.print(Text(f"    {found['hint']}"), soft_wrap=True)
+
+
+def _lines(facts: dict[str, dict[str, Any]]) -> list[tuple[str, str]]:
+    """Return what to show, one line a subject."""
+    from hyperframes.drivers.quantity import bytes_text
+
+    versions, cpus, memory = facts["versions"], facts["processors"], facts["memory"]
+    libraries = ("numpy", "numba", "av", "opencv", "typer", "rich", "pydantic", "psutil", "prometheus-client")
+    lines = [
+        ("hyperframes", f"{versions['hyperframes']} in {versions['location']}"),
+        ("python", f"{versions['python']} on {versions['system']}"),
+        ("libraries", ", ".join(f"{name} {versions[name] or 'missing'}" for name in libraries)),
+        ("ffmpeg", ", ".join(f"{name} {version}" for name, version in versions["ffmpeg"].items())),
+        ("processors", _processors_text(cpus)),
+        ("memory", f"{bytes_text(memory['total_bytes'])}, {bytes_text(memory['usable_bytes'])} usable{_limit(memory)}"),
+    ]
+    files, threads = facts["limits"]["open_files"], facts["limits"]["threads"]
+    lines.append(("open files", "unlimited" if files is None else f"up to {files:,}"))
+    bound = "unlimited" if threads["limit"] is None else f"{threads['used']:,} of {threads['limit']:,} used"
+    lines.append(("threads", bound))
+    for kind in ("encoders", "decoders"):
+        codecs = facts["codecs"][kind]
+        missing = [name for name, there in codecs.items() if not there]
+        told = ", ".join(name for name, there in codecs.items() if there)
+        lines.append((kind, told + (f"; missing: {', '.join(missing)}" if missing else "")))
+    for name, extra in facts["extras"].items():
+        lines.append((f"extra {name}", "present" if extra["present"] else f"missing: {extra['install']}"))
+    caches = facts["caches"]
+    free = caches["temporary_free_bytes"]
+    lines.append(("compiled kernels", caches["numba"] or "cannot be kept"))
+    lines.append(("temporary files", caches["temporary"] + ("" if free is None else f", {bytes_text(free)} free")))
+    return lines
+
+
+def _processors_text(cpus: dict[str, Any]) -> str:
+    quota = "" if cpus["quota"] is None else f", quota {cpus['quota']:g}"
+    return (
+        f"{cpus['name']}: {cpus['physical']} cores, {cpus['logical']} threads, {cpus['allowed']} cores allowed{quota}; "
+        f"{cpus['workers']} workers by default"
+    )
+
+
+def _limit(memory: dict[str, Any]) -> str:
+    from hyperframes.drivers.quantity import bytes_text
+
+    return "" if memory["limit_bytes"] is None else f", limited to {bytes_text(memory['limit_bytes'])}"
