@@ -94,9 +94,12 @@ class _Stage:
         self.heads: ReadyQueue[Work] = ReadyQueue(_is_fresh, turns)
         """Those of `fresh` that may take the last one."""
 
-    def queues(self, free_slots: int) -> tuple[ReadyQueue[Work], ...]:
-        """Return where tasks may be taken from while `free_slots` results slots are free."""
-        if free_slots > 1:
+    def queues(self, free_slots: int, *, one_will_return: bool) -> tuple[ReadyQueue[Work], ...]:
+        """Return where tasks may be taken from while `free_slots` results slots are free.
+
+        The last one goes to whoever asks only while another is sure to come back.
+        """
+        if free_slots > 1 or (free_slots == 1 and one_will_return):
             return self.going, self.fresh
         return (self.going, self.heads) if free_slots == 1 else (self.going,)
 
@@ -139,7 +142,8 @@ class Scheduler:
         running ones included.
     results : int
         Hyperframes that may hold result memory: from the first Start to MemoryFreed. The last free slot is kept for
-        the lowest unfinished hyperframe of a stream, so that waiting in order cannot lock up.
+        the lowest unfinished hyperframe of a stream unless such a one holds a slot already, so that waiting in order
+        cannot lock up.
     on_error : str or OnError
         ``fail``, ``continue`` or ``retry:N``.
     ordered : bool
@@ -225,6 +229,7 @@ class Scheduler:
         self._pulled = 0  # asked for and not sealed yet
         self._slots_taken = 0
         self._emitted = 0  # and not given back
+        self._firsts_started = 0  # hold a slot and wait for no other: their slot is sure to come back
         self._order = 0  # counts tasks becoming ready
         self._num_ready = self._num_waiting = 0
         self._task_ns = self._tasks_done = 0
@@ -395,10 +400,10 @@ class Scheduler:
             return True
         if self._drops_when_full != "drop_oldest":
             return False
-        victims = [life for s in self._streams.values() if s.num_unstarted for life in [_oldest_unstarted(s)]]
+        waiting = (life for life in self._lives.values() if not (life.started or life.dropped))
         # The lowest priority first; then the stream that holds the most, so that a busy one cannot push others out.
         victim = min(
-            victims, key=lambda life: (life.sealed.priority, -life.stream.num_unstarted, life.id), default=None
+            waiting, key=lambda life: (life.sealed.priority, -life.stream.num_unstarted, life.id), default=None
         )
         if victim is None or victim.sealed.priority > event.priority:
             return False
@@ -462,7 +467,9 @@ class Scheduler:
         if life is None or life.first or life.elders:
             return
         life.first = True
-        if not life.started:
+        if life.started:
+            self._firsts_started += 1
+        else:
             for work in life.works:
                 if work.phase is Phase.READY:
                     self._push(self._stages[work.task.stage].heads, work)
@@ -488,8 +495,9 @@ class Scheduler:
         works: list[Work] = []
         stages = pool.stages
         while len(works) < pool.join:
-            free = self.results - self._slots_taken
-            ranked = [(rank, queue) for s in stages for queue in s.queues(free) if (rank := queue.peek()) is not None]
+            free, returns = self.results - self._slots_taken, self._emitted + self._firsts_started > 0
+            queues = [queue for stage in stages for queue in stage.queues(free, one_will_return=returns)]
+            ranked = [(rank, queue) for queue in queues if (rank := queue.peek()) is not None]
             if not ranked:
                 break
             work = min(ranked, key=_rank)[1].pop()
@@ -507,6 +515,7 @@ class Scheduler:
         life.started = True
         life.stream.num_unstarted -= 1
         self._slots_taken += 1
+        self._firsts_started += life.first
         for other in life.works:
             if other.phase is Phase.READY:  # it holds a slot now
                 self._push(self._stages[other.task.stage].going, other)
@@ -629,6 +638,7 @@ class Scheduler:
 
     def _leave(self, life: Life) -> None:
         """No task of it will run again."""
+        self._firsts_started -= life.first and life.started
         del self._lives[life.id]
         self._finished.add(life.id)
         self._release(life.id)
@@ -841,7 +851,3 @@ def _join_chain(coming: Work, work: Work) -> None:
 
 def _has_no_piece_running(work: Work) -> bool:
     return work.phase is Phase.SPLIT and all(piece.phase is not Phase.RUNNING for piece in work.pieces)
-
-
-def _oldest_unstarted(stream: Stream) -> Life:
-    return next(life for life in stream.line.values() if not life.started)

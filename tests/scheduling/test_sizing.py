@@ -1,0 +1,294 @@
+"""Sizes by preset, model and budget, against the worked derivations W3 and W4."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hyperframes.errors import PipelineError
+from hyperframes.scheduling.sizing import (
+    SWEEP,
+    LiveLoad,
+    best_size,
+    budget_for_latency,
+    budget_for_size,
+    choose_size,
+    cost_per_frame,
+    default_size,
+    knee,
+    largest_size_in,
+    makespan,
+    memory_bytes,
+    starting_point,
+    sweep_candidates,
+)
+
+FULL_HD_YUV = 1920 * 1080 * 3 // 2
+
+# Presets ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.requirement("A14")
+def test_full_hd_pictures_get_16_to_64_frames():
+    sizes = [default_size(FULL_HD_YUV, is_picture=True, pixels=1920 * 1080, halo=halo) for halo in (0, 4, 8, 16, 64)]
+    assert sizes == [16, 16, 32, 64, 64]
+    assert default_size(4 * FULL_HD_YUV, is_picture=True) == 16
+    assert default_size(FULL_HD_YUV // 36, is_picture=True) == 64
+
+
+@pytest.mark.requirement("A15")
+def test_sensor_rows_get_128_to_256_frames_and_tiny_ones_more():
+    assert [default_size(nbytes, is_picture=False) for nbytes in (4096, 1500, 1024)] == [128, 174, 256]
+    assert default_size(64, is_picture=False) == 4096
+    assert default_size(4096, is_picture=False, halo=50) == 200
+
+
+def test_a_large_array_is_sized_like_a_picture():
+    assert default_size(8 << 20, is_picture=False) == 16
+
+
+def test_a_halo_longer_than_the_preset_lifts_the_size_to_itself():
+    assert default_size(FULL_HD_YUV, is_picture=True, halo=100) == 100
+
+
+@pytest.mark.requirement("A14")
+def test_the_preset_is_cut_to_the_memory():
+    choice = choose_size(FULL_HD_YUV, is_picture=True, halo=4, workers=8, max_memory=500_000_000)
+    assert choice.size == largest_size_in(500_000_000, FULL_HD_YUV, halo=4, workers=8) == 8
+    assert 8 * (2 * 8 + 4) * FULL_HD_YUV <= 500_000_000 < 8 * (2 * 9 + 4) * FULL_HD_YUV
+    assert choice.reasons == (
+        "pictures of 2073600 pixels: preset 16 to 64",
+        "500000000 bytes of memory hold 8 x (2 x 8 + 4) frames",
+    )
+
+
+def test_a_memory_too_small_for_one_frame_is_named():
+    with pytest.raises(
+        PipelineError, match=r"^8 workers need 49766400 bytes for one frame a hyperframe: expected at most 1$"
+    ):
+        default_size(FULL_HD_YUV, is_picture=True, workers=8, max_memory=1)
+
+
+@pytest.mark.requirement("A14")
+def test_64_float_pictures_for_8_workers_take_12_7_gb():
+    assert memory_bytes(64, 0, 1, 1920 * 1080 * 12, 0, inputs=1) == 1_592_524_800
+    assert memory_bytes(64, 0, 8, 1920 * 1080 * 12, 0, inputs=8) == 12_740_198_400
+    assert memory_bytes(10, 4, 2, 3, 5, inputs=3, results=4, scratch_bytes=7) == 3 * 14 * 3 + 4 * 10 * 5 + 2 * 7
+
+
+# W3 ---------------------------------------------------------------------------------------------------------------
+
+
+def test_the_makespan_model_gives_the_worked_example():
+    times = [round(makespan(18000, size, 8, 0.001, 0.005, 4), 1) for size in (30, 32, 64)]
+    assert times == [12.8, 12.9, 12.3]
+    assert 18000 * 0.005 / 8 == 11.25
+
+
+@given(
+    st.integers(1, 5000),
+    st.integers(1, 300),
+    st.integers(1, 16),
+    st.floats(0, 0.1),
+    st.floats(1e-6, 0.1),
+    st.integers(0, 20),
+)
+def test_no_run_is_faster_than_the_ideal(frames, size, workers, fixed, each, halo):
+    assert makespan(frames, size, workers, fixed, each, halo) >= frames * each / workers * (1 - 1e-9)
+
+
+def test_the_best_size_by_the_model_is_the_smallest_of_the_fastest():
+    assert best_size(18000, 8, 0.001, 0.005, 4) == min(
+        SWEEP, key=lambda size: (makespan(18000, size, 8, 0.001, 0.005, 4), size)
+    )
+    assert best_size(1000, 1, 0.0, 0.001) == 8
+    assert best_size(100, 4, 0.001, 0.001, candidates=[25, 50, 100]) == 25
+
+
+@pytest.mark.requirement("A33")
+def test_the_source_formula_gives_2_2_frames_of_float_and_4_4_of_bytes():
+    assert round(starting_point(0.003, 20e9, 1920 * 1080 * 12), 1) == 2.2
+    assert round(starting_point(0.003, 20e9, 1920 * 1080 * 3), 1) == 4.4
+
+
+@pytest.mark.requirement("A15")
+@pytest.mark.requirement("A32")
+def test_the_source_formula_gives_about_10_for_small_rows_so_presets_are_needed():
+    assert round(starting_point(10e-6, 20e9, 4096)) == 10
+
+
+@pytest.mark.requirement("A35")
+def test_the_knee_is_the_smallest_size_within_3_percent_of_the_best():
+    curve = {8: 50.0, 16: 90.0, 32: 97.0, 64: 100.0, 128: 99.0}
+    assert knee(curve) == 32
+    assert knee(curve, tolerance=0.02) == 64
+    assert knee({5: 1.0}) == 5
+    with pytest.raises(PipelineError, match=r"^a knee needs measurements: expected at least one size, got none$"):
+        knee({})
+
+
+@pytest.mark.requirement("A35")
+@pytest.mark.requirement("A85")
+def test_a_sweep_tries_8_to_256_with_neighbours_of_powers_of_two():
+    assert sweep_candidates() == (8, 16, 24, 30, 31, 32, 33, 47, 64, 96, 128, 192, 256)
+    assert sweep_candidates(num_frames=40) == (8, 16, 24, 30, 31, 32, 33)
+    assert sweep_candidates(num_frames=5) == (5,)
+    assert sweep_candidates(frame_bytes=10, workers=2, max_memory=700, halo=3) == (8, 16)
+
+
+# W4 ---------------------------------------------------------------------------------------------------------------
+
+
+def test_cost_per_frame_adds_up():
+    assert cost_per_frame(8, 0.001, 0.01, 0.002, 0.03, prepare_discount=0.75) == pytest.approx(0.001 + 0.0075 + 0.004)
+
+
+def test_the_wait_for_8_frames_at_30_fps_is_233_ms():
+    load = LiveLoad(fps=30)
+    assert load.wait_first(8) == pytest.approx(7 / 30)
+    assert load.wait_first(16) == pytest.approx(0.5)
+    assert LiveLoad(fps=30, halo_after=2).wait_first(8) == pytest.approx(9 / 30)
+
+
+def test_latency_by_stage_for_a_given_size():
+    load = LiveLoad(fps=30, infer_base=0.02, infer_per_frame=0.004, prepare=0.002, unpack=0.001, transport=0.01)
+    answer = budget_for_size(load, 8, latency=0.5)
+    stages = answer.latency
+    assert stages.pack == pytest.approx(7 / 30)
+    assert stages.prepare == pytest.approx(0.8 * 8 * 0.002)
+    assert stages.infer == pytest.approx(0.02 + 8 * 0.004)
+    assert (stages.queue, stages.unpack, stages.transport) == (0.0, 0.001, 0.01)
+    assert stages.total == pytest.approx(sum([stages.pack, stages.prepare, stages.infer, 0.001, 0.01]))
+    assert answer.feasible
+    assert answer.timeout_seconds == pytest.approx(0.3)  # min(1.5 * 8 / 30, 0.6 * 0.5)
+    assert answer.ttl_seconds == pytest.approx(0.5 - 0.052 - 0.01)
+    assert answer.frames_per_second_capacity == pytest.approx(8 / (0.0128 + 0.052 + 0.001))
+
+
+def test_the_halo_costs_time_in_pack_and_operator():
+    plain, wide = (
+        budget_for_size(LiveLoad(fps=30, infer_per_frame=0.002, halo_before=before, halo_after=after), 8, latency=1.0)
+        for before, after in ((0, 0), (2, 1))
+    )
+    assert wide.latency.pack - plain.latency.pack == pytest.approx(1 / 30)
+    assert wide.latency.infer - plain.latency.infer == pytest.approx(3 * 0.002)
+
+
+def test_queue_depth_follows_from_the_rate_not_from_frames():
+    """One stream of 30 fps and 0.2 s to spare: 0.75 of a hyperframe of 8, so 1; 48 streams: 36."""
+    for sources, depth in ((1, 1), (48, 36)):
+        answer = budget_for_size(LiveLoad(fps=30, sources=sources), 8, latency=7 / 30 + 0.2)
+        assert answer.queue_depth == depth
+
+
+def test_a_full_queue_of_given_depth_is_waited_through():
+    load = LiveLoad(fps=30, infer_base=0.05)
+    assert budget_for_size(load, 8, queue_depth=3).latency.queue == pytest.approx(0.15)
+    assert budget_for_size(
+        LiveLoad(fps=30, infer_base=0.05, workers=2), 8, queue_depth=3
+    ).latency.queue == pytest.approx(0.1)
+
+
+def test_a_burst_of_all_sources_is_waited_through():
+    assert budget_for_size(LiveLoad(fps=30, sources=4, infer_base=0.01), 8).latency.queue == pytest.approx(0.03)
+
+
+def test_a_timeout_before_the_size_can_fill_is_warned_of():
+    answer = budget_for_size(LiveLoad(fps=30), 8, timeout=0.2)
+    assert answer.latency.pack == 0.2
+    assert answer.warnings == (
+        "the timeout of 200 ms comes before size 8 can fill (233.3 ms): hyperframes will hold about 7 frames",
+    )
+
+
+def test_workers_that_are_nearly_always_busy_are_warned_of():
+    answer = budget_for_size(LiveLoad(fps=30, infer_base=0.24), 8)
+    assert answer.feasible
+    assert answer.warnings == ("the workers are busy 90% of the time: above 80% waiting grows fast",)
+
+
+def test_a_rate_that_cannot_be_kept_is_a_reason():
+    answer = budget_for_size(LiveLoad(fps=30, sources=48, infer_base=0.016), 16)
+    assert not answer.feasible
+    assert answer.reasons == ("48 sources at 30 frames/s bring 1440 frames/s: 1 worker can do 1000 at size 16",)
+
+
+def test_a_latency_that_cannot_be_kept_is_a_reason_with_all_stages():
+    answer = budget_for_size(LiveLoad(fps=30, infer_base=0.1), 16, latency=0.3, timeout=1.0)
+    assert answer.reasons == (
+        (
+            "size 16 takes up to 600 ms: pack 500 ms, queue 0 ms, prepare 0 ms, infer 100 ms, unpack 0 ms, "
+            "transport 0 ms; 300 ms are allowed"
+        ),
+    )
+
+
+def test_half_a_second_at_30_fps_gives_the_worked_bound_of_9():
+    answer = budget_for_latency(LiveLoad(fps=30, infer_base=0.02, infer_per_frame=0.005), 0.5)
+    assert answer.feasible
+    assert answer.size == 9 == math.floor(round(0.3 * 30, 9))
+    assert answer.timeout_seconds == pytest.approx(0.3)
+    assert answer.warnings == ()
+
+
+def test_an_operator_slower_than_the_budget_has_no_size():
+    answer = budget_for_latency(LiveLoad(fps=30, infer_base=0.6), 0.5)
+    assert not answer.feasible
+    assert "500 ms are allowed" in " ".join(answer.reasons)
+
+
+def test_too_many_sources_are_told_how_many_workers_would_do():
+    answer = budget_for_latency(LiveLoad(fps=30, sources=48, infer_per_frame=0.002), 0.5)
+    assert not answer.feasible
+    assert answer.reasons[0].startswith("48 sources at 30 frames/s bring 1440 frames/s: 1 worker can do 500 at size")
+    assert answer.reasons[-1] == "3 workers, fewer sources or fewer frames a second would keep up"
+
+
+@given(
+    st.builds(
+        LiveLoad,
+        fps=st.sampled_from([5.0, 25.0, 30.0, 60.0]),
+        sources=st.integers(1, 48),
+        infer_base=st.floats(0, 0.05),
+        infer_per_frame=st.floats(0, 0.01),
+        prepare=st.floats(0, 0.002),
+        unpack=st.floats(0, 0.001),
+        transport=st.floats(0, 0.05),
+        workers=st.integers(1, 4),
+        halo_before=st.integers(0, 2),
+        halo_after=st.integers(0, 2),
+    ),
+    st.sampled_from([0.05, 0.2, 0.5, 2.0]),
+)
+def test_both_ways_of_the_budget_agree(load, latency):
+    """What backwards calls feasible is so forwards, and no larger size within the pack budget is."""
+    answer = budget_for_latency(load, latency)
+    again = budget_for_size(load, answer.size, latency=latency)
+    assert (again.feasible, again.latency, again.timeout_seconds) == (
+        answer.feasible,
+        answer.latency,
+        answer.timeout_seconds,
+    )
+    if answer.feasible:
+        assert answer.latency.total <= latency * (1 + 1e-6)
+        assert answer.frames_per_second_capacity >= load.total_fps
+        assert answer.queue_depth >= 1
+        assert 0 <= answer.ttl_seconds <= 1
+    else:
+        assert answer.reasons
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: LiveLoad(fps=0), r"^fps: expected more than 0, got 0$"),
+        (lambda: LiveLoad(fps=30, sources=0), r"^sources: expected at least 1, got 0$"),
+        (lambda: budget_for_size(LiveLoad(fps=30), 0), r"^size: expected at least 1, got 0$"),
+        (lambda: budget_for_latency(LiveLoad(fps=30), 0), r"^latency: expected more than 0 seconds, got 0$"),
+        (lambda: makespan(10, 0, 1, 0, 0), r"^size: expected at least 1, got 0$"),
+    ],
+)
+def test_wrong_numbers_are_named(call, message):
+    with pytest.raises(PipelineError, match=message):
+        call()
