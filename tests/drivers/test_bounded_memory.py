@@ -57,22 +57,22 @@ def textured(path, repeats):
     """Write 100 different textured 720p frames `repeats` times by copying packets: quick, long, and not black."""
     rng = np.random.default_rng(5)
     wide = np.kron(rng.integers(0, 256, (60, 100), np.uint8), np.ones((16, 16), np.uint8))
-    with av.open(str(path.with_suffix(".part.avi")), "w") as container:
-        stream = container.add_stream("mjpeg", rate=30)
-        stream.width, stream.height, stream.pix_fmt = 1280, 720, "yuvj420p"
+    with av.open(str(path.with_suffix(".part.mkv")), "w") as container:
+        stream = container.add_stream("libx264", rate=30, options={"preset": "ultrafast", "g": "100", "bf": "0"})
+        stream.width, stream.height, stream.pix_fmt = 1280, 720, "yuv420p"
         for t in range(100):
             grey = np.ascontiguousarray(wide[2 * t : 2 * t + 720, 3 * t : 3 * t + 1280])
-            frame = av.VideoFrame.from_ndarray(np.concatenate([grey, np.full((360, 1280), 128, np.uint8)]), "yuvj420p")
+            frame = av.VideoFrame.from_ndarray(np.concatenate([grey, np.full((360, 1280), 128, np.uint8)]), "yuv420p")
             container.mux(stream.encode(frame))
         container.mux(stream.encode())
-    with av.open(str(path.with_suffix(".part.avi"))) as source, av.open(str(path), "w") as container:
+    with av.open(str(path.with_suffix(".part.mkv"))) as source, av.open(str(path), "w") as container:
         packets = [(bytes(p), p.is_keyframe) for p in source.demux(video=0) if p.size]
         stream = container.add_stream_from_template(source.streams.video[0])
         for t in range(repeats * len(packets)):
-            data, _ = packets[t % len(packets)]
+            data, is_key = packets[t % len(packets)]
             packet = av.Packet(data)
             packet.stream, packet.pts, packet.dts, packet.time_base = stream, t, t, Fraction(1, 30)
-            packet.is_keyframe = True
+            packet.is_keyframe = is_key
             container.mux(packet)
 
 
