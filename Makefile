@@ -12,11 +12,10 @@ PYTHON ?= $(firstword $(foreach p,python3.11 python3 python python3.12 python3.1
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --no-input
 PYTEST := $(BIN)/python -m pytest
 SOURCE := $(shell git ls-files 'src/*.py' 2>/dev/null)
-CHECKS := lint types layers requirements-check docs-check fast
+CHECKS := fast types lint layers
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fast lint types layers bench docs docs-check size requirements requirements-check nightly \
-        coverage debian hooks clean
+.PHONY: help demo test check fast lint types layers bench docs size requirements nightly coverage debian hooks clean
 
 help:  ## say what can be made
 	@grep -hE '^[a-z-]+:.*  ## ' $(MAKEFILE_LIST) | sed 's/:.*  ## /\t/' | expand -t 14 | sort
@@ -66,8 +65,8 @@ bench: $(READY)-dev debian  ## run the benchmarks as timings
 
 # Gates ----------------------------------------------------------------------------------------------------------------
 
-check: $(READY)-dev  ## lint, types, layers, generated pages and the fast tests: under a minute
-	@$(MAKE) --no-print-directory --keep-going --jobs=2 --output-sync=target $(CHECKS)
+check: $(READY)-dev  ## lint, types, layers and the fast tests, side by side: under a minute
+	@$(MAKE) --no-print-directory --keep-going --jobs=3 --output-sync=target $(CHECKS)
 
 lint: $(READY)-dev  ## ruff and numpydoc
 	$(BIN)/ruff check
@@ -83,16 +82,9 @@ layers: $(READY)-dev  ## imports point down the flow
 requirements: $(READY)-dev  ## write docs/requirements.md
 	$(BIN)/python tools/requirements.py
 
-requirements-check: $(READY)-dev
-	$(BIN)/python tools/requirements.py --check
-
 docs: $(READY)-dev requirements  ## write the pages that are made from code: requirements, operators, commands
 	$(BIN)/python tools/operators.py
 	$(BIN)/python tools/commands.py
-
-docs-check: $(READY)-dev
-	$(BIN)/python tools/operators.py --check
-	$(BIN)/python tools/commands.py --check
 
 hooks: $(READY)-dev  ## run the quick gates before every commit
 	$(BIN)/pre-commit install

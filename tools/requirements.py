@@ -121,7 +121,8 @@ def prose(source: str) -> Iterator[str]:
 def references(root: Path, known: dict[str, str]) -> dict[str, list[str]]:
     """Return which files name which rows."""
     found: dict[str, list[str]] = defaultdict(list)
-    files = [(path, prose(path.read_text(encoding="utf-8"))) for path in sorted((root / "src").rglob("*.py"))]
+    sources = ((path, path.read_text(encoding="utf-8")) for path in sorted((root / "src").rglob("*.py")))
+    files = [(path, prose(source)) for path, source in sources if NUMBER.search(source)]
     for name in SETTINGS:
         path = root / name
         if path.exists():
@@ -139,7 +140,8 @@ def tests(root: Path) -> dict[str, list[tuple[str, str]]]:
     found: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for folder in ("tests", "benchmarks"):
         for path in sorted((root / folder).rglob("*.py")):
-            for name, number in markers(path.read_text(encoding="utf-8")):
+            source = path.read_text(encoding="utf-8")
+            for name, number in markers(source) if ".requirement(" in source else ():
                 found[number].append((path.relative_to(root).as_posix(), name))
     return found
 

@@ -37,8 +37,7 @@ def test_every_make_target_is_documented(root):
     makefile = (root / "Makefile").read_text()
     targets = set(re.findall(r"(?m)^([a-z-]+):(?!=)", makefile))
     described = set(re.findall(r"(?m)^([a-z-]+):.*  ## \S", makefile))
-    inner = {"debian", "requirements-check", "docs-check"}
-    assert targets - described == inner
+    assert targets - described == {"debian"}  # part of others, never called by people
     contributing = (root / "CONTRIBUTING.md").read_text()
     assert [target for target in described if f"make {target}" not in contributing] == []
 

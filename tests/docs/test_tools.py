@@ -4,6 +4,8 @@ import subprocess
 import sys
 from dataclasses import dataclass
 
+import pytest
+
 from hyperframes import registry
 
 
@@ -66,11 +68,37 @@ def test_an_operator_section_has_its_parameters_and_its_docstring(tool):
     assert text.endswith("```pycon\n>>> Sharpen(2.0).amount\n2.0\n```")
 
 
-def test_the_page_of_operators_is_current(root):
+@pytest.mark.parametrize("name", ["operators", "commands"])
+def test_a_page_made_from_code_is_current(root, name):
     done = subprocess.run(
-        [sys.executable, "tools/operators.py", "--check"], cwd=root, capture_output=True, text=True, check=False
+        [sys.executable, f"tools/{name}.py", "--check"], cwd=root, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("operators", "error: docs/operators.md is not what the docstrings say: make docs"),
+        ("commands", "error: docs/commands.md is not what the command line says: make docs"),
+    ],
+)
+def test_a_page_that_is_not_current_fails_the_check(tool, tmp_path, capsys, name, message):
+    (tmp_path / "docs").mkdir()
+    module = tool(name)
+    assert module.main(["--check"], tmp_path) == 1
+    assert capsys.readouterr().err.strip() == message
+    assert module.main([], tmp_path) == 0
+    assert module.main(["--check"], tmp_path) == 0
+
+
+def test_every_command_has_a_heading_and_its_options(root):
+    text = (root / "docs/commands.md").read_text()
+    for command in ("run", "plan", "operators", "doctor", "demo"):
+        assert f"\n## hyperframes {command}\n" in text
+    for option in ("--operator", "--size", "--boundary", "--max-memory", "--check", "--report"):
+        assert option in text
 
 
 def test_every_registered_operator_has_a_heading(root):
