@@ -400,6 +400,13 @@ def test_a_lost_worker_does_not_count_as_a_failure_until_it_happens_too_often():
     assert drops(tell(made, WorkerJoined(9), WorkerLost(9))) == [(0, "failed")]
 
 
+def test_a_lost_worker_takes_none_of_the_retries():
+    made = scheduler(workers=2, on_error="retry:1")
+    tell(made, Sealed(0), WorkerLost(1))
+    assert tell(made, Failed(Task(0, 0))) == [Start(Task(0, 0), 0, attempt=2)]
+    assert drops(tell(made, Failed(Task(0, 0)))) == [(0, "failed")]
+
+
 def test_a_worker_that_joins_gets_work_at_once():
     made = scheduler(workers=0)
     tell(made, Sealed(0))
@@ -541,6 +548,11 @@ def test_drop_oldest_spares_higher_priorities_and_the_stream_that_holds_less():
     made = scheduler(when_full="drop_oldest", capacity=3, workers=0)
     tell(made, Sealed(0, stream="calm"), Sealed(1, stream="busy"), Sealed(2, stream="busy"))
     assert drops(tell(made, Sealed(3, stream="busy"))) == [(1, "queue_full")]
+
+
+def test_drop_oldest_gives_up_the_new_one_where_all_others_matter_more():
+    made = scheduler(when_full="drop_oldest", capacity=2, workers=0)
+    assert drops(tell(made, Sealed(0, priority=1), Sealed(1, priority=1), Sealed(2))) == [(2, "queue_full")]
 
 
 def test_block_paces_the_source_by_pulls():
