@@ -93,4 +93,4 @@ size: $(READY)-venv  ## lines per file, and the difference to main
 	@$(BIN)/python tools/size.py
 
 clean:  ## remove everything that was made
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .benchmarks demo-out
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .benchmarks hyperframes-demo
