@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import hashlib
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from hyperframes.drivers.machine import available_memory, check_process_limit, machine_facts
 from hyperframes.errors import PipelineError
 from hyperframes.frames import FrameSpec, RecordSpec
+from hyperframes.media import Passthrough
 from hyperframes.packing import Halo, Ranges, core_ranges, ranges, slab_capacity
 from hyperframes.packing.slab import plane_offsets
 from hyperframes.pipeline import Pipeline, Plan, plan_pipeline
@@ -202,8 +205,8 @@ def targets(setup: Setup) -> dict[str, Target]:
     start, stop = setup.pipeline.options.range
     (first, *others) = setup.sources.values()
     passthrough = None if others else first.passthrough()
-    if passthrough is not None and (start, stop) != (0, None):
-        passthrough = _trimmed(passthrough, first, start, stop)
+    if (start, stop) != (0, None) and not others:
+        passthrough = _trimmed(passthrough or Passthrough(first.name, (), {}), first, start, stop)
     found = {}
     for key in setup.sinks:
         port = setup.plan.ports[setup.plan.sinks[key]]
@@ -221,12 +224,9 @@ def targets(setup: Setup) -> dict[str, Target]:
     return found
 
 
-def _trimmed(passthrough: Any, source: Source, start: int, stop: int | None) -> Any:
-    import dataclasses
-    from fractions import Fraction
-
-    pts = source.times()
-    base = source.spec.time_base
+def _trimmed(passthrough: Passthrough, source: Source, start: int, stop: int | None) -> Passthrough:
+    """Return `passthrough` for the stretch of time that the frames [start, stop) cover."""
+    pts, base = source.times(), source.spec.time_base
     begin = Fraction(int(pts[start])) * base if start < len(pts) else Fraction(0)
     end = Fraction(int(pts[stop])) * base if stop is not None and stop < len(pts) else None
     return dataclasses.replace(passthrough, start=begin, stop=end)
