@@ -110,12 +110,12 @@ def _bar(stream: TextIO, name: str) -> Iterator[Progress]:
 
 
 @contextmanager
-def _lines(stream: TextIO, name: str, every_seconds: float = LINE_SECONDS) -> Iterator[Progress]:
+def _lines(stream: TextIO, name: str) -> Iterator[Progress]:
     progress, over = Progress(SystemClock()), threading.Event()
     prefix = f"{name}: " if name else ""
 
     def tell() -> None:
-        while not over.wait(every_seconds):
+        while not over.wait(LINE_SECONDS):
             print(prefix + progress.line(), file=stream, flush=True)
 
     thread = threading.Thread(target=tell, name="hyperframes-progress", daemon=True)

@@ -14,6 +14,8 @@ __all__ = ["Interrupted", "RunFailed", "Told", "console", "exit_code_of", "set_d
 PIPED_COLUMNS = 160
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 
+COMMANDS = ("run", "plan", "operators", "doctor", "demo")
+
 _state = {"debug": False}
 
 
@@ -62,7 +64,7 @@ def exit_code_of(app: Any, arguments: list[str]) -> int:
 
 
 def _help_hint(arguments: list[str]) -> str:
-    command = next((f" {argument}" for argument in arguments if not argument.startswith("-")), "")
+    command = f" {arguments[0]}" if arguments and arguments[0] in COMMANDS else ""
     return f"See 'hyperframes{command} --help'."
 
 
@@ -105,7 +107,6 @@ def _one_line(text: str) -> str:
 
 def _usage(error: Any) -> Told:
     context = getattr(error, "ctx", None)
-    command = context.command_path if context else "hyperframes"
     message = str(getattr(error, "message", "") or error.format_message())
     if type(error).__name__ == "MissingParameter":
         message = f"{error.param.metavar or error.param.name.upper()} is missing"
@@ -113,8 +114,7 @@ def _usage(error: Any) -> Told:
         message = error.format_message()
     message = _one_line(message).partition(". Did you mean")[0].rstrip(".")
     near = _nearest(error, message, context)
-    hint = f"Did you mean {near!r}?" if near else f"See '{command} --help'."
-    return Told(message[:1].lower() + message[1:], hint, USAGE)
+    return Told(message[:1].lower() + message[1:], f"Did you mean {near!r}?" if near else None, USAGE)
 
 
 def _nearest(error: Any, message: str, context: Any) -> str | None:
@@ -127,6 +127,8 @@ def _nearest(error: Any, message: str, context: Any) -> str | None:
     elif context is not None and hasattr(context.command, "commands") and "'" in message:
         wrong, known = message.split("'")[1], list(context.command.commands)
     else:
+        return None
+    if wrong in known:  # it is there, but used wrongly
         return None
     near = difflib.get_close_matches(wrong, known, n=1, cutoff=0.5)
     return near[0] if near else None

@@ -162,6 +162,7 @@ def _report(setup: Setup, taps: Mapping[str, _Compared], cores: _Cores, start: i
     reach = max(1, plan.operator_halo.before, plan.operator_halo.after)
     found = []
     for key, tap in taps.items():
+        tap.finish()
         port = plan.ports[plan.sinks[key]]
         for index, difference in tap.different:
             distance = _border_distance(port.start_of(index) - start, setup.size, cores.frames)
