@@ -176,6 +176,16 @@ def test_the_histogram_holds_every_task():
     assert sum(entry["histogram"]["counts"]) + entry["histogram"]["above"] == entry["count"] == 10
 
 
+def test_throughput_over_time_adds_up_to_all_frames_and_is_not_a_row_of_spikes():
+    recorder = Recorder()
+    seconds = feed(recorder, [200 * MS] * 60)  # each worker delivers every 200 ms, the steps are of 50 ms
+    told = Report.of(result_of(recorder, seconds)).to_json()["throughput"]
+    rates = told["frames_per_second"]
+    assert sum(rates[:-1]) * told["step_seconds"] <= 60 * 16
+    assert min(rates[1:]) > 0.5 * 160
+    assert max(rates[1:]) < 2 * 160
+
+
 def test_the_json_is_json_and_has_the_keys_of_run():
     told = json.loads(json.dumps(example().to_json()))
     assert told["run"]["hyperframes"] == 10

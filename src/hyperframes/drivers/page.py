@@ -293,11 +293,12 @@ def _time_shares(content: dict[str, Any], colours: dict[str, int]) -> str:
 
 def _area(series: dict[str, Any], name: str, text: Any, colour: int) -> str:
     """Draw values over time; gaps keep the value before them."""
+    known = [value for value in series[name] if value is not None]
+    if len(series[name]) < 2 or not known:
+        return ""
     values: list[float] = []
     for value in series[name]:
-        values.append(value if value is not None else (values[-1] if values else 0.0))
-    if len(values) < 2:
-        return ""
+        values.append(value if value is not None else (values[-1] if values else known[0]))
     step, height, base = series["step_seconds"], 130, 142
     top = max(*values, 1e-9) * 1.08
     scale = (WIDTH - LEFT - RIGHT) / (len(values) - 1)

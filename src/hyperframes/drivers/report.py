@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hyperframes.drivers.quantity import share_text
-from hyperframes.drivers.recorder import MAX_OUTLIERS, OUTLIER_RATIO, Durations, Recorder, Series, TaskRecord
+from hyperframes.drivers.recorder import MAX_OUTLIERS, OUTLIER_RATIO, Durations, Recorder, TaskRecord
 from hyperframes.errors import PipelineError, SinkError, without_credentials
 from hyperframes.operators.create import as_text
 from hyperframes.pipeline import Options
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Recorder", "Report"]
 
+MAX_POINTS = 240
+HYPERFRAMES_A_POINT = 3
 SCHEDULER_LIMIT = 0.10
 """Share of the workers' time that coordination may take before the report warns (A79)."""
 
@@ -146,8 +148,12 @@ def _content(result: RunResult, recorder: Recorder) -> dict[str, Any]:
         "durations": [_durations(stage, durations) for stage, durations in recorder.durations.items()],
         "outliers": _outliers(recorder, begin),
         "scheduler": _scheduler(result),
-        "memory": {"peak_bytes": result.peak_memory_bytes, **_series(recorder.memory, "bytes", scale=1)},
-        "throughput": _series(recorder.frames, "frames_per_second", scale=1e9 / recorder.frames.step_ns, empty=0.0),
+        "memory": {
+            "peak_bytes": result.peak_memory_bytes,
+            "step_seconds": recorder.memory.step_ns / 1e9,
+            "bytes": recorder.memory.values,
+        },
+        "throughput": _throughput(recorder),
         "conversions": result.conversions,
         "warnings": result.warnings,
         "failed": result.failed,
@@ -279,6 +285,19 @@ def _scheduler(result: RunResult) -> dict[str, Any]:
     return {"share": share, "warning": warning, "outlier_ratio": OUTLIER_RATIO}
 
 
-def _series(series: Series, name: str, *, scale: float, empty: float | None = None) -> dict[str, Any]:
-    values = [empty if value is None else value * scale for value in series.values]
-    return {"step_seconds": series.step_ns / 1e9, name: values}
+def _throughput(recorder: Recorder) -> dict[str, Any]:
+    """Return frames a second over time, in steps long enough for several hyperframes: they come out one at a time."""
+    values = [value or 0.0 for value in recorder.frames.values]
+    points = min(MAX_POINTS, max(1, recorder.counts["emitted"] // HYPERFRAMES_A_POINT))
+    together = max(1, -(-len(values) // points))
+    step_ns = recorder.frames.step_ns * together
+    sums = [sum(values[start : start + together]) for start in range(0, len(values), together)]
+    rates = [frames * 1e9 / step_ns for frames in sums]
+    if rates and recorder.begin_ns is not None and recorder.end_ns is not None:
+        last_ns = recorder.end_ns - recorder.begin_ns - (len(rates) - 1) * step_ns
+        if len(rates) > 1 and last_ns < step_ns / 2:  # too short a step to be one of its own
+            rates.pop()
+            sums[-2:] = [sums[-2] + sums[-1]]
+            last_ns += step_ns
+        rates[-1] = sums[-1] * 1e9 / max(last_ns, recorder.frames.step_ns)
+    return {"step_seconds": step_ns / 1e9, "frames_per_second": rates}
