@@ -33,7 +33,7 @@ $(READY)-venv:
 	@touch $@
 
 $(READY)-demo: $(READY)-venv pyproject.toml
-	$(PIP) install --quiet --editable '.[plot]'
+	$(PIP) install --quiet --editable .
 	@touch $@
 
 $(READY)-dev: $(READY)-venv pyproject.toml
