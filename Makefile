@@ -74,7 +74,7 @@ check: $(READY)-dev  ## lint, types, layers and the fast tests, side by side: un
 lint: $(READY)-dev  ## ruff and numpydoc
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	$(BIN)/numpydoc lint --config . $(SOURCE)
+	@$(BIN)/numpydoc lint --config . $(SOURCE)
 
 types: $(READY)-dev  ## mypy, strict
 	$(BIN)/mypy
