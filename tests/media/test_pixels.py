@@ -6,8 +6,8 @@ import pytest
 from av.video.format import names as format_names
 
 from hyperframes.errors import FrameError
-from hyperframes.frames import PIXEL_FORMATS
-from hyperframes.media.pixels import Reshaper, Views, listed_format
+from hyperframes.frames import PIXEL_FORMATS, Colour, FrameSpec
+from hyperframes.media.pixels import SWSCALE_FLAGS, Reshaper, Views, blank_frame, chroma_location_of, listed_format
 
 _PACKED_AND_BACK = [
     ("yuyv422", "yuv422p"), ("uyvy422", "yuv422p"), ("nv12", "yuv420p"), ("nv21", "yuv420p"), ("nv16", "yuv422p"),
@@ -107,3 +107,39 @@ def test_surfaces_of_graphics_cards_are_refused_by_name():
     with pytest.raises(FrameError, match="pixel format 'vaapi' has no counterpart among the supported ones") as caught:
         listed_format("vaapi")
     assert "ffmpeg" in caught.value.hint
+
+
+@pytest.mark.parametrize("fields", ["progressive", "tff", "bff"])
+@pytest.mark.parametrize("location", ["unspecified", "left", "topleft", "top", "bottomleft", "bottom"])
+def test_the_place_of_chroma_is_found_out_from_what_swscale_does(location, fields):
+    for pixel_format, side in (("yuv420p", 32), ("yuv444p10le", 48), ("gbrp", 64)):
+        spec = FrameSpec.picture(side, side, pixel_format, chroma_location=location, field_order=fields)
+        frame = blank_frame(spec)
+        assert frame.interlaced_frame == (fields != "progressive")
+        assert chroma_location_of(frame) == location
+
+
+def test_the_centre_is_what_swscale_assumes_where_nothing_is_said():
+    assert (
+        chroma_location_of(blank_frame(FrameSpec.picture(8, 8, "yuv420p", chroma_location="center"))) == "unspecified"
+    )
+
+
+def test_looking_for_the_place_of_chroma_leaves_the_frame_as_it_is():
+    frame, planes = _noise("yuv420p", 32, 32)
+    chroma_location_of(frame)
+    for view, plane in zip(Views("yuv420p", 32, 32)(frame), planes, strict=True):
+        np.testing.assert_array_equal(view, plane)
+
+
+def test_colour_that_swscale_does_not_know_has_no_place_of_chroma():
+    spec = FrameSpec.picture(8, 8, "yuv444p", colour=Colour("ycgco"), chroma_location="left")
+    assert chroma_location_of(blank_frame(spec)) == "unspecified"
+
+
+def test_the_flags_are_those_that_pyav_uses_by_default():
+    frame, _ = _noise("yuv420p10le", 36, 52)
+    ours = Views("rgb24", 18, 26)(Reshaper("rgb24", 18, 26)(frame))
+    theirs = Views("rgb24", 18, 26)(frame.reformat(width=26, height=18, format="rgb24", threads=1))
+    np.testing.assert_array_equal(ours[0], theirs[0])
+    assert SWSCALE_FLAGS.name == "BILINEAR"

@@ -56,6 +56,7 @@ def test_negative_numbers_and_frames_that_are_no_images_are_refused():
         Crop().configure((FrameSpec.array((5,), "f4"),))
 
 
-def test_unspecified_colour_keeps_the_meaning_it_had():
-    spec = Crop(height=100).configure((FrameSpec.picture(720, 1280, "yuv420p"),)).outputs[0].spec
-    assert spec.colour == Colour("bt709", "tv")
+@pytest.mark.parametrize("colour", [Colour(), Colour("bt709", "tv")])
+def test_colour_stays_as_it_is(colour):
+    spec = Crop(height=100).configure((FrameSpec.picture(720, 1280, "yuv420p", colour=colour),)).outputs[0].spec
+    assert spec.colour == colour

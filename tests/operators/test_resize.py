@@ -87,9 +87,10 @@ def test_the_picture_keeps_its_proportions_on_screen():
     assert _spec("resize:width=768,height=576", spec).sample_aspect_ratio == 1
 
 
-def test_unspecified_colour_keeps_the_meaning_it_had():
-    spec = FrameSpec.picture(1080, 1920, "yuv420p")
-    assert _spec("resize:height=360", spec).colour == Colour("bt709", "tv")
+def test_colour_stays_as_it_is():
+    spec = FrameSpec.picture(1080, 1920, "yuv420p", colour=Colour("bt709", "tv"))
+    assert _spec("resize:height=360", spec).colour == spec.colour
+    assert _spec("resize:height=360", spec.replace(colour=Colour())).colour == Colour()
 
 
 @pytest.mark.parametrize(

@@ -156,33 +156,6 @@ def levels(bits, full):
     return 16 * unit, 219 * unit, 128 * unit, 224 * unit
 
 
-def upsampled(plane, height, width, down, across):
-    """Return chroma at every luma sample: on the left column across, between rows down; float64."""
-    out = np.zeros((height, width))
-    for y in range(height):
-        for x in range(width):
-            at_row, at_column = (y + 0.5) / down - 0.5, x / across
-            low, left = math.floor(at_row), math.floor(at_column)
-            for row, wy in ((low, 1 - (at_row - low)), (low + 1, at_row - low)):
-                for column, wx in ((left, 1 - (at_column - left)), (left + 1, at_column - left)):
-                    row_in, column_in = min(max(row, 0), plane.shape[0] - 1), min(column, plane.shape[1] - 1)
-                    out[y, x] += wy * wx * plane[row_in, column_in]
-    return out
-
-
-def downsampled(plane, down, across):
-    """Return the means over `down` rows, weighted (1 2 1) / 4 or its like over columns; float64."""
-    height, width = plane.shape
-    out = np.zeros((-(-height // down), -(-width // across)))
-    for y in range(out.shape[0]):
-        for x in range(out.shape[1]):
-            for i in range(down):
-                for j in range(-across + 1, across):
-                    row, column = min(down * y + i, height - 1), min(max(across * x + j, 0), width - 1)
-                    out[y, x] += float(plane[row, column]) * (across - abs(j)) / (down * across**2)
-    return out
-
-
 def yuv_to_rgb(y, u, v, matrix, bits, full, out_bits):
     """Return float64 (H, W, 3) from planes of one size, before rounding and clipping."""
     kr, kb = WEIGHTS[matrix]
@@ -192,16 +165,3 @@ def yuv_to_rgb(y, u, v, matrix, bits, full, out_bits):
     red, blue = luma + 2 * (1 - kr) * cr, luma + 2 * (1 - kb) * cb
     green = (luma - kr * red - kb * blue) / kg
     return np.stack([red, green, blue], axis=-1) * (2**out_bits - 1)
-
-
-def rgb_to_yuv(rgb, matrix, bits, out_bits, full):
-    """Return float64 planes of one size, before rounding and clipping."""
-    kr, kb = WEIGHTS[matrix]
-    red, green, blue = np.moveaxis(rgb / (2**bits - 1), -1, 0)
-    luma = kr * red + (1 - kr - kb) * green + kb * blue
-    black, span, centre, chroma = levels(out_bits, full)
-    return (
-        luma * span + black,
-        (blue - luma) / (2 * (1 - kb)) * chroma + centre,
-        (red - luma) / (2 * (1 - kr)) * chroma + centre,
-    )

@@ -21,8 +21,9 @@ Layout = Literal["NHWC", "NCHW"]
 class Colour:
     """How sample values mean colour, in FFmpeg's names; ``unspecified`` where the stream does not say.
 
-    Unspecified matrices are read as BT.709 from 720 rows up and as BT.601 below, unspecified range as
-    limited (``tv``) for YUV and full (``pc``) for RGB and grey: the rule most players follow.
+    Unspecified matrices are read as BT.601 at every size, unspecified range as limited (``tv``) for YUV; RGB and grey
+    are always full range (``pc``). That is FFmpeg's rule, so it is what users of ffmpeg, PyAV and OpenCV see. For RGB
+    and grey the matrix is the one that YUV was, or will be, made with.
     """
 
     matrix: str = "unspecified"
@@ -59,6 +60,8 @@ class FrameSpec:
     mirrored: bool = False
     """True when a player mirrors the picture left to right before turning it; the arrays are not mirrored."""
     field_order: Literal["progressive", "tff", "bff"] = "progressive"
+    chroma_location: str = "unspecified"
+    """Where subsampled chroma sits, in FFmpeg's names (``left``, ``topleft``, ...); unspecified is read as ``center``."""
     time_base: Fraction = Fraction(1)
     """Seconds a tick of `pts`."""
     rate: Fraction | None = None

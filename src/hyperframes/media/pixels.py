@@ -1,34 +1,48 @@
-"""Pixels of PyAV frames: views on decoder planes, the nearest listed format, and one-thread conversion to it."""
+"""Pixels of PyAV frames: views on planes, the nearest listed format, and one-thread conversion by swscale."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from fractions import Fraction
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
 
+import av
 import numpy as np
+from av.filter import Graph
 from av.video.format import VideoFormat
 from av.video.reformatter import Interpolation, VideoReformatter
 
 from hyperframes.errors import FrameError
-from hyperframes.frames import PIXEL_FORMATS
+from hyperframes.frames import PIXEL_FORMATS, FrameSpec
+from hyperframes.media.colour import set_colour
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from hyperframes.frames import Array
 
-__all__ = ["SWSCALE_FLAGS", "Reshaper", "Views", "listed_format"]
+__all__ = ["SWSCALE_FLAGS", "Converter", "Reshaper", "Views", "blank_frame", "chroma_location_of", "listed_format"]
 
-SWSCALE_FLAGS = (
-    Interpolation.BICUBIC | Interpolation.ACCURATE_RND | Interpolation.BITEXACT | Interpolation.FULL_CHR_H_INT
-)
-"""Of every conversion, so that pixels depend on neither machine nor version."""
+SWSCALE_FLAGS: Final = Interpolation.BILINEAR
+"""Of every conversion: PyAV's default, so that pixels are those of its ``frame.reformat`` and ``frame.to_ndarray``."""
+
+_CHROMA_LOCATIONS: Final = ("unspecified", "left", "topleft", "top", "bottomleft", "bottom")
+"""FFmpeg's names; swscale reads ``unspecified`` as ``center``."""
+
+_TABLE_YUV: Final = {"yuv420p", "yuv422p", "yuva420p"}
+_TABLE_RGB: Final = {"rgba", "bgra", "argb", "abgr", "gbrp", "rgb48le"}
+_FULL_VECTORS: Final = 32
 
 
 class Views:
-    """Lends the planes of PyAV frames of one format and size as read-only arrays, without a copy.
+    """Lends the planes of PyAV frames of one format and size as arrays, without a copy; read-only but where asked for.
 
     The arrays keep the decoder's buffer alive; its row padding is sliced away, so rows are strided.
     """
 
-    def __init__(self, pixel_format: str, height: int, width: int) -> None:
+    def __init__(self, pixel_format: str, height: int, width: int, *, writable: bool = False) -> None:
+        self._writable = writable
         layout = PIXEL_FORMATS[pixel_format]
         item = layout.dtype.itemsize
         self._dtype = layout.dtype
@@ -45,7 +59,7 @@ class Views:
             stride = plane.line_size
             # Bottom-up pictures have negative strides: their buffer starts with the last row.
             view = np.ndarray(shape, self._dtype, plane, 0 if stride > 0 else (1 - shape[0]) * stride, (stride, *steps))
-            view.setflags(write=False)
+            view.setflags(write=self._writable)
             views.append(view)
         return tuple(views)
 
@@ -127,14 +141,122 @@ class Reshaper:
 
     def __call__(self, frame: Any) -> Any:
         """Return `frame` in the format and size, as a new PyAV frame; the range of samples is kept."""
-        sample_range = frame.color_range
         return self._swscale.reformat(
             frame,
             width=self.width,
             height=self.height,
             format=self.pixel_format,
             interpolation=SWSCALE_FLAGS,
-            src_color_range=sample_range,
-            dst_color_range=sample_range,
             threads=1,
         )
+
+
+class Converter:
+    """Converts planes of one spec to another pixel format: bit for bit what PyAV's ``frame.reformat`` makes of them.
+
+    Keeps one frame, which every call fills by one copy a plane. For one thread at a time.
+
+    Parameters
+    ----------
+    spec : FrameSpec
+        Of the pictures to convert, in NHWC.
+    pixel_format : str
+        What they become.
+
+    Notes
+    -----
+    Pictures in grey or RGB are full range, whatever their spec says: as YUV they become limited.
+    """
+
+    def __init__(self, spec: FrameSpec, pixel_format: str) -> None:
+        if PIXEL_FORMATS[spec.pixel_format].family != "yuv":
+            spec = spec.replace(colour=replace(spec.colour, range="unspecified"))
+        height, width = spec.height, spec.width
+        widened = _sure_width(spec, pixel_format)
+        self._frame = blank_frame(spec.replace(shapes=FrameSpec.picture(height, widened, spec.pixel_format).shapes))
+        self._places = Views(spec.pixel_format, height, width, writable=True)(self._frame)
+        self._views = Views(pixel_format, height, width)
+        self._reshape = Reshaper(pixel_format, height, widened)
+
+    def __call__(self, planes: Sequence[Array], targets: Sequence[Array]) -> None:
+        """Write `planes` of one frame, converted, to `targets`.
+
+        Raises
+        ------
+        OSError
+            If swscale does not know the colour matrix or the pair of formats.
+        """
+        for place, plane in zip(self._places, planes, strict=True):
+            np.copyto(place, plane)
+        for target, result in zip(targets, self._views(self._reshape(self._frame)), strict=True):
+            np.copyto(target, result)
+
+
+def _sure_width(spec: FrameSpec, pixel_format: str) -> int:
+    """Return how wide the picture has to be for swscale to write all of its columns.
+
+    Its tables from YUV to RGB (FFmpeg 8.1; they take pictures with an even number of rows) leave the last columns as
+    memory was where a row of the result ends inside a vector. They work pixel by pixel, so that what stands in columns
+    added at the right does not matter.
+    """
+    unsure = spec.pixel_format in _TABLE_YUV and pixel_format in _TABLE_RGB and spec.height % 2 == 0
+    return -(-spec.width // _FULL_VECTORS) * _FULL_VECTORS if unsure else spec.width
+
+
+def blank_frame(spec: FrameSpec) -> Any:
+    """Return a PyAV frame of its own memory that carries all of `spec` that swscale looks at.
+
+    That is size, format, matrix, range, where chroma sits and whether the picture is interlaced. PyAV sets the last
+    two only by a filter.
+    """
+    frame: Any = av.VideoFrame(spec.width, spec.height, spec.pixel_format)
+    interlaced = spec.field_order != "progressive"
+    if interlaced or spec.chroma_location != "unspecified":
+        graph = Graph()
+        entry = graph.add_buffer(width=frame.width, height=frame.height, format=frame.format, time_base=Fraction(1, 25))
+        fields = spec.field_order if interlaced else "prog"
+        mark = graph.add("setparams", f"chroma_location={spec.chroma_location}:field_mode={fields}")
+        out = graph.add("buffersink")
+        entry.link_to(mark)
+        mark.link_to(out)
+        graph.configure()
+        graph.push(frame)
+        frame = graph.pull()
+    set_colour(frame, spec.colour)
+    return frame
+
+
+def chroma_location_of(frame: Any) -> str:
+    """Return where the chroma samples of a PyAV frame sit, in FFmpeg's names; ``center`` counts as ``unspecified``.
+
+    Notes
+    -----
+    PyAV does not show that field, but every conversion hands it on: noise is put in a small frame made from `frame`,
+    and the location is the one that swscale places its chroma by.
+    """
+    side = 32 if (frame.width, frame.height) != (32, 32) else 48  # never the same frame: it is written to
+    try:
+        probe = Reshaper("yuv420p", side, side)(frame)
+    except OSError:  # a matrix that swscale does not know: nothing of that stream can be converted
+        return "unspecified"
+    spec = FrameSpec.picture(side, side, "yuv420p", field_order="tff" if frame.interlaced_frame else "progressive")
+    set_colour(probe, spec.colour)
+    placed = _placed_noise(probe)
+    for location in _CHROMA_LOCATIONS:
+        if placed == _expected_noise(spec.replace(chroma_location=location)):
+            return location
+    return "unspecified"
+
+
+@lru_cache(maxsize=32)
+def _expected_noise(spec: FrameSpec) -> bytes:
+    return _placed_noise(blank_frame(spec))
+
+
+def _placed_noise(frame: Any) -> bytes:
+    """Fill a yuv420p frame with noise; return its first chroma plane at the size of luma."""
+    height, width, random = frame.height, frame.width, np.random.default_rng(0)
+    for plane in Views("yuv420p", height, width, writable=True)(frame):
+        plane[...] = random.integers(0, 256, plane.shape, np.uint8)
+    full = Reshaper("yuv444p", height, width)(frame)
+    return Views("yuv444p", height, width)(full)[1].tobytes()

@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 from collections import deque
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from hyperframes.errors import FrameError, PipelineError
 from hyperframes.frames import PIXEL_FORMATS, Array, FrameSpec, PlaneLayout
-from hyperframes.operators.colour import (
-    Levels,
-    chroma_table,
-    level_table,
-    levels_of,
-    luma_weights,
-    resolved_colour,
-    rgb_to_yuv_coefficients,
-    yuv_to_rgb_coefficients,
-)
 from hyperframes.operators.framewise import Framewise, Kernel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from hyperframes.frames import Layout
+    from hyperframes.frames import Colour, Layout
+    from hyperframes.media.pixels import Converter
 
-__all__ = ["Convert", "choose_format"]
+__all__ = ["Convert", "choose_format", "luma_tables"]
+
+_TRIED_SIDE = 8
 
 
 @dataclass(frozen=True)
@@ -50,21 +45,21 @@ class Convert(Framewise):
 
     Notes
     -----
-    Integer arithmetic, rounded to nearest (coefficients are exact to 2**-15 of a level step for 8 bits), no dependence
-    on width, threads or processor.
+    Pixel formats are converted by FFmpeg's swscale on one thread, with the flags that PyAV uses by default: the result
+    is bit for bit that of PyAV's ``frame.reformat(format=...)`` and ``frame.to_ndarray(format=...)``. The bits may
+    differ between types of processor, as swscale's do.
 
-    - Unspecified colour is read as BT.709 from 720 rows up and as BT.601 below, limited range for YUV, full for grey;
-      RGB is full range. The result says outright which matrix was used.
-    - Grey of YUV is its luma plane, brought to full range by a table made once per worker. Grey of RGB is its luma by
-      the matrix of the stream.
-    - Chroma sits on the left luma column, between rows (MPEG-2, H.264). It is interpolated linearly on the way up and
-      filtered with the adjoint (1 2 1 across, mean down) on the way down; odd sizes repeat the last column or row.
-    - Depth changes by ``top_out / top_in`` for full range, by shifts of the limited levels otherwise.
+    - Unspecified matrices are read as BT.601, whatever the size; unspecified range as limited for YUV. RGB and grey
+      are full range; what is made from them in YUV is limited range. Matrix, primaries and transfer stay as said,
+      unspecified ones too, so that YUV comes back from RGB as it was; ``gbr`` becomes ``smpte170m``, which was used.
+    - Grey is luma by BT.601 at full range: of YUV in that matrix its own luma, of RGB and of other matrices computed
+      from RGB.
+    - Deeper samples are dithered on the way to 8 bits, in a fixed pattern of 8 x 8 pixels.
+    - Chroma stands where `FrameSpec.chroma_location` says; fields of interlaced pictures are converted apart.
     - Alpha is kept where both formats have it, dropped where the new one has none, opaque where the old one has none.
 
-    References
-    ----------
-    .. [1] Recommendation ITU-R BT.709-6, 2015; BT.601-7, 2011; BT.2020-2, 2015.
+    One copy of the frame to swscale's memory and one back; grey of BT.601 up to 10 bits is
+    looked up in a table of swscale's results for each value.
     """
 
     name: ClassVar[str] = "convert"
@@ -216,15 +211,34 @@ def _picture_spec(spec: FrameSpec, pixel_format: str) -> FrameSpec:
         picture = FrameSpec.picture(spec.height, spec.width, pixel_format)
     except FrameError as error:
         raise PipelineError(str(error), stage="convert") from error
-    colour = resolved_colour(spec)
-    old, new = PIXEL_FORMATS[spec.pixel_format].family, PIXEL_FORMATS[pixel_format].family
-    if old != new:
-        luma_weights(colour.matrix)
-        span = "tv" if new == "yuv" else "pc"
-        colour = type(colour)(colour.matrix, span, colour.primaries, colour.transfer)
+    small = FrameSpec.picture(_TRIED_SIDE, _TRIED_SIDE, spec.pixel_format, colour=spec.colour)
+    refusal = _refusal(small, pixel_format)
+    if refusal:
+        raise PipelineError(
+            f"operator 'convert': FFmpeg does not convert {spec.pixel_format} of colour matrix {spec.colour.matrix!r} to {pixel_format}: "
+            f"{refusal}",
+            stage="convert",
+            got=(spec.pixel_format, spec.colour.matrix),
+            hint="Keep the native planes (--pixel-format native), or convert the file's colour beforehand.",
+        )
     return spec.replace(
-        shapes=picture.shapes, dtype=picture.dtype, pixel_format=pixel_format, layout="NHWC", colour=colour
+        shapes=picture.shapes,
+        dtype=picture.dtype,
+        pixel_format=pixel_format,
+        layout="NHWC",
+        colour=_colour(spec, pixel_format),
     )
+
+
+def _colour(spec: FrameSpec, pixel_format: str) -> Colour:
+    """Return the colour that pictures of `spec` have in another format: RGB and grey are full range, YUV of them not."""
+    old, new = PIXEL_FORMATS[spec.pixel_format].family, PIXEL_FORMATS[pixel_format].family
+    if new != "yuv":
+        return dataclasses.replace(spec.colour, range="pc")
+    if old == "yuv":
+        return spec.colour
+    matrix = "smpte170m" if spec.colour.matrix in {"gbr", "rgb"} else spec.colour.matrix
+    return dataclasses.replace(spec.colour, matrix=matrix, range="tv")
 
 
 def _with_dtype(spec: FrameSpec, dtype: np.dtype[Any]) -> FrameSpec:
@@ -331,295 +345,93 @@ def _values_as(source: Array, dtype: np.dtype[Any]) -> Array:
 
 # Pictures -------------------------------------------------------------------------------------------------------------
 
+_DITHER = 8
+_TABLE_BITS = 10
+
 
 def _picture_kernel(source: FrameSpec, target: FrameSpec) -> Kernel:
-    """Return the kernel between pixel formats; grey, RGB and YUV each have one form that the others go through."""
-    old, new = PIXEL_FORMATS[source.pixel_format], PIXEL_FORMATS[target.pixel_format]
-    if old.family == "yuv":
-        colour = {"gray": _yuv_to_gray, "rgb": _yuv_to_rgb, "yuv": _yuv_to_yuv}[new.family]
-    elif old.family == "rgb":
-        colour = {"gray": _rgb_to_gray, "rgb": _rgb_to_rgb, "yuv": _rgb_to_yuv}[new.family]
-    else:
-        colour = {"gray": _gray_to_gray, "rgb": _gray_to_rgb, "yuv": _gray_to_yuv}[new.family]
-    convert, alpha = colour(source, target), _alpha(source, target)
+    """Return the kernel between pixel formats."""
+    tables = luma_tables(source, target)
+    if tables is not None:
+        return _table_kernel(tables)
+    converters = _Spare(lambda: _converter(source, target.pixel_format))
 
     def run(sources: tuple[Array, ...], targets: tuple[Array, ...]) -> None:
-        convert(sources, targets)
-        alpha(sources, targets)
+        converter = converters.take()
+        converter(sources, targets)
+        converters.give(converter)
 
     return run
 
 
-def _levels(spec: FrameSpec) -> Levels:
-    """Return the levels of `spec`; floating-point grey counts as 16 bits of full range."""
-    levels = levels_of(spec)
-    return Levels(16, True) if levels.bits == 32 else levels
+def _converter(source: FrameSpec, pixel_format: str) -> Converter:
+    from hyperframes.media.pixels import Converter  # loads PyAV
+
+    return Converter(source, pixel_format)
+
+
+def _table_kernel(tables: Array) -> Kernel:
+    from hyperframes.operators.pixel_kernels import look_up, look_up_dithered
+
+    if (tables == tables[0, 0]).all():
+        table = tables[0, 0].copy()
+        return lambda sources, targets: look_up(sources[0], table, targets[0])
+    return lambda sources, targets: look_up_dithered(sources[0], tables, targets[0])
+
+
+def luma_tables(source: FrameSpec, target: FrameSpec) -> Array | None:
+    """Return what swscale makes of every value of luma, for each place of its pattern of dither.
+
+    Parameters
+    ----------
+    source : FrameSpec
+        Of the pictures there are.
+    target : FrameSpec
+        Of the pictures they become.
+
+    Returns
+    -------
+    ndarray, shape (8, 8, 256) for 8 bits, (8, 8, 65536) otherwise, or None
+        By row and column modulo 8, and by value; values beyond the depth are as the largest. None where the result is
+        not grey of one plane, where it depends on chroma too (swscale goes by RGB where the matrix is not BT.601's),
+        above 10 bits, and for interlaced pictures, whose fields are dithered apart.
+    """
+    old, new = PIXEL_FORMATS[source.pixel_format], PIXEL_FORMATS[target.pixel_format]
+    if (old.family, new.family, new.planes) != ("yuv", "gray", ((1, 1, 1),)):
+        return None
+    if old.bits > _TABLE_BITS or source.field_order != "progressive":
+        return None
+    num_values = 1 << old.bits
+    ramp = FrameSpec.picture(_DITHER, num_values * _DITHER, source.pixel_format, colour=source.colour)
+    planes = [np.full(shape, num_values // 2, ramp.dtype) for shape in ramp.shapes]
+    planes[0][:] = np.repeat(np.arange(num_values), _DITHER)
+    gray, other = (np.empty(ramp.shapes[0], target.dtype) for _ in range(2))
+    convert = _converter(ramp, target.pixel_format)
+    convert(planes, [gray])
+    for plane in planes[1:3]:
+        plane[:] = num_values // 3
+    convert(planes, [other])
+    if not np.array_equal(gray, other):
+        return None
+    tables = gray.reshape(_DITHER, num_values, _DITHER).swapaxes(1, 2)  # (8, 8, num_values)
+    beyond = (1 << 8 * source.dtype.itemsize) - num_values
+    return np.pad(tables, ((0, 0), (0, 0), (0, beyond)), mode="edge")
+
+
+@lru_cache(maxsize=256)
+def _refusal(spec: FrameSpec, pixel_format: str) -> str:
+    """Return why swscale does not convert pictures like those of `spec`, or nothing where it does."""
+    target = FrameSpec.picture(spec.height, spec.width, pixel_format)
+    try:
+        _converter(spec, pixel_format)(*(tuple(np.zeros(s, x.dtype) for s in x.shapes) for x in (spec, target)))
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
 
 
 def _chroma_steps(layout: PlaneLayout) -> tuple[int, int]:
     return layout.planes[1][:2] if layout.family == "yuv" else (1, 1)
 
 
-def _table_kernel(source: Levels, target: Levels) -> Callable[[Array, Array], None]:
-    """Return what brings a plane of luma, grey or one colour from one depth and range to another."""
-    if source == target:
-        return lambda plane, out: np.copyto(out, plane)
-    from hyperframes.operators.pixel_kernels import look_up
-
-    table = level_table(source, target)
-
-    def run(plane: Array, out: Array) -> None:
-        look_up(plane, table, out) if plane.ndim == 2 else look_up(
-            plane.reshape(len(plane), -1), table, out.reshape(len(out), -1)
-        )
-
-    return run
-
-
-def _yuv_to_gray(source: FrameSpec, target: FrameSpec) -> Kernel:
-    write = _gray_writer(levels_of(source), target)
-    return lambda sources, targets: write(sources[0], targets)
-
-
-def _gray_to_gray(source: FrameSpec, target: FrameSpec) -> Kernel:
-    read, write = _gray_reader(source), _gray_writer(_levels(source), target)
-    return lambda sources, targets: write(read(sources), targets)
-
-
-def _gray_to_rgb(source: FrameSpec, target: FrameSpec) -> Kernel:
-    import cv2
-
-    read, write = _gray_reader(source), _rgb_writer(target)
-    change = _table_kernel(_levels(source), Levels(PIXEL_FORMATS[target.pixel_format].bits, full=True))
-    spare = _Spare(lambda: (np.empty(_size(target), target.dtype), np.empty((*_size(target), 3), target.dtype)))
-
-    def run(sources: tuple[Array, ...], targets: tuple[Array, ...]) -> None:
-        gray, rgb = taken = spare.take()
-        change(read(sources), gray)
-        cv2.merge((gray, gray, gray), rgb)
-        write(rgb, targets)
-        spare.give(taken)
-
-    return run
-
-
-def _gray_to_yuv(source: FrameSpec, target: FrameSpec) -> Kernel:
-    read, levels = _gray_reader(source), levels_of(target)
-    change = _table_kernel(_levels(source), levels)
-
-    def run(sources: tuple[Array, ...], targets: tuple[Array, ...]) -> None:
-        change(read(sources), targets[0])
-        for plane in targets[1:3]:
-            plane[...] = levels.centre
-
-    return run
-
-
-def _yuv_to_rgb(source: FrameSpec, target: FrameSpec) -> Kernel:
-    from hyperframes.operators import pixel_kernels
-
-    bits, levels = PIXEL_FORMATS[target.pixel_format].bits, levels_of(source)
-    conversion = yuv_to_rgb_coefficients(luma_weights(resolved_colour(source).matrix), levels, bits)
-    steps, write = _chroma_steps(PIXEL_FORMATS[source.pixel_format]), _rgb_writer(target)
-    lines = _Spare(lambda: pixel_kernels.scratch_lines(source.width, conversion.deep))
-    direct = target.pixel_format in {"rgb24", "rgb48le"}
-    packed = _Spare(lambda: np.empty((*_size(target), 3), target.dtype))
-
-    def run(sources: tuple[Array, ...], targets: tuple[Array, ...]) -> None:
-        scratch = lines.take()
-        rgb = targets[0] if direct else packed.take()
-        pixel_kernels.yuv_to_rgb(sources, rgb, steps, conversion, scratch)
-        lines.give(scratch)
-        if not direct:
-            write(rgb, targets)
-            packed.give(rgb)
-
-    return run
-
-
-def _rgb_to_yuv(source: FrameSpec, target: FrameSpec) -> Kernel:
-    from hyperframes.operators import pixel_kernels
-
-    bits, levels = PIXEL_FORMATS[source.pixel_format].bits, levels_of(target)
-    conversion = rgb_to_yuv_coefficients(luma_weights(resolved_colour(target).matrix), bits, levels)
-    steps, read = _chroma_steps(PIXEL_FORMATS[target.pixel_format]), _rgb_reader(source)
-    lines = _Spare(lambda: pixel_kernels.scratch_lines(source.width, conversion.deep))
-
-    def run(sources: tuple[Array, ...], targets: tuple[Array, ...]) -> None:
-        scratch = lines.take()
-        pixel_kernels.rgb_to_yuv(read(sources), targets, steps, conversion, scratch)
-        lines.give(scratch)
-
-    return run
-
-
-def _rgb_to_gray(source: FrameSpec, target: FrameSpec) -> Kernel:
-    from hyperframes.operators import pixel_kernels
-
-    bits, levels = PIXEL_FORMATS[source.pixel_format].bits, _levels(target)
-    conversion = rgb_to_yuv_coefficients(luma_weights(resolved_colour(source).matrix), bits, levels)
-    read, write = _rgb_reader(source), _gray_writer(levels, target)
-    depth = np.uint8 if levels.bits == 8 else np.uint16
-    spare = _Spare(lambda: (np.empty(_size(source), depth), pixel_kernels.scratch_lines(source.width, conversion.deep)))
-
-    def run(sources: tuple[Array, ...], targets: tuple[Array, ...]) -> None:
-        gray, lines = taken = spare.take()
-        pixel_kernels.rgb_to_yuv(read(sources), (gray,), (1, 1), conversion, lines)
-        write(gray, targets)
-        spare.give(taken)
-
-    return run
-
-
-def _rgb_to_rgb(source: FrameSpec, target: FrameSpec) -> Kernel:
-    read, write = _rgb_reader(source), _rgb_writer(target)
-    old, new = (PIXEL_FORMATS[s.pixel_format].bits for s in (source, target))
-    change = _table_kernel(Levels(old, full=True), Levels(new, full=True))
-    spare = _Spare(lambda: np.empty((*_size(target), 3), target.dtype))
-
-    def run(sources: tuple[Array, ...], targets: tuple[Array, ...]) -> None:
-        rgb = spare.take()
-        change(read(sources), rgb)
-        write(rgb, targets)
-        spare.give(rgb)
-
-    return run
-
-
-def _yuv_to_yuv(source: FrameSpec, target: FrameSpec) -> Kernel:
-    """Return the kernel that brings luma and chroma to the new depth, and chroma to the new resolution."""
-    from hyperframes.operators import pixel_kernels
-
-    old, new = levels_of(source), levels_of(target)
-    steps, to = (_chroma_steps(PIXEL_FORMATS[s.pixel_format]) for s in (source, target))
-    # One step where both axes go the same way, else through the finest of both.
-    finest = (min(steps[0], to[0]), min(steps[1], to[1]))
-    luma, chroma = _table_kernel(old, new), _depth_kernel(old, new)
-    lines = _Spare(lambda: pixel_kernels.scratch_lines(source.width, source.dtype.itemsize > 1))
-    fine = (-(-source.height // finest[0]), -(-source.width // finest[1]))
-    spare = _Spare(lambda: (np.empty(fine, source.dtype), np.empty(target.shapes[1], source.dtype)))
-
-    def run(sources: tuple[Array, ...], targets: tuple[Array, ...]) -> None:
-        luma(sources[0], targets[0])
-        scratch, between = lines.take(), spare.take()
-        for plane, out in zip(sources[1:3], targets[1:3], strict=True):
-            now = plane
-            for start, stop, place in ((steps, finest, between[0]), (finest, to, between[1])):
-                if start != stop:
-                    pixel_kernels.resample_chroma(now, place, start, stop, scratch)
-                    now = place
-            chroma(now, out)
-        lines.give(scratch)
-        spare.give(between)
-
-    return run
-
-
-def _depth_kernel(source: Levels, target: Levels) -> Callable[[Array, Array], None]:
-    """Return what brings a chroma plane to another depth; the range never changes between YUV formats."""
-    if source == target:
-        return lambda plane, out: np.copyto(out, plane)
-    from hyperframes.operators.pixel_kernels import look_up
-
-    table = chroma_table(source, target)
-    return lambda plane, out: look_up(plane, table, out)
-
-
-# Reading and writing grey and RGB of every packing --------------------------------------------------------------------
-
-_CHANNELS = {
-    "rgb24": (0, 1, 2, None),
-    "bgr24": (2, 1, 0, None),
-    "rgba": (0, 1, 2, 3),
-    "bgra": (2, 1, 0, 3),
-    "argb": (1, 2, 3, 0),
-    "abgr": (3, 2, 1, 0),
-    "rgb48le": (0, 1, 2, None),
-    "rgba64le": (0, 1, 2, 3),
-}
-
-
-def _size(spec: FrameSpec) -> tuple[int, int]:
-    return spec.height, spec.width
-
-
-def _gray_reader(spec: FrameSpec) -> Callable[[tuple[Array, ...]], Array]:
-    if spec.pixel_format == "ya8":
-        return lambda planes: planes[0][..., 0]
-    if spec.dtype.kind == "f":  # 0 to 1
-        return lambda planes: np.floor(np.clip(np.nan_to_num(planes[0]), 0, 1) * 65535 + 0.5).astype(np.uint16)
-    return lambda planes: planes[0]
-
-
-def _gray_writer(source: Levels, target: FrameSpec) -> Callable[[Array, tuple[Array, ...]], None]:
-    if target.dtype.kind == "f":
-        low, span = source.black, source.luma_span
-
-        def write(plane: Array, targets: tuple[Array, ...]) -> None:
-            targets[0][...] = np.clip((plane.astype(np.float64) - low) / span, 0, 1)
-
-        return write
-    change = _table_kernel(source, _levels(target))
-    if target.pixel_format == "ya8":
-        return lambda plane, targets: change(plane, targets[0][..., 0])
-    return lambda plane, targets: change(plane, targets[0])
-
-
-def _rgb_reader(spec: FrameSpec) -> Callable[[tuple[Array, ...]], Array]:
-    """Return what gives a frame as contiguous (H, W, 3)."""
-    if spec.pixel_format in {"rgb24", "rgb48le"}:
-        return lambda planes: np.ascontiguousarray(planes[0])
-    if len(spec.shapes) > 1:
-        return lambda planes: np.stack([planes[2], planes[0], planes[1]], axis=-1)  # planes are G, B, R
-    order = list(_CHANNELS[spec.pixel_format][:3])
-    return lambda planes: np.ascontiguousarray(planes[0][..., order])
-
-
-def _rgb_writer(spec: FrameSpec) -> Callable[[Array, tuple[Array, ...]], None]:
-    planar = len(spec.shapes) > 1
-    order = (2, 0, 1) if planar else _CHANNELS[spec.pixel_format][:3]
-
-    def write(rgb: Array, targets: tuple[Array, ...]) -> None:
-        for channel, place in enumerate(order):
-            np.copyto(targets[place] if planar else targets[0][..., place], rgb[..., channel])
-
-    return write
-
-
-# Alpha ----------------------------------------------------------------------------------------------------------------
-
-
 def _has_alpha(pixel_format: str) -> bool:
-    return _alpha_of(pixel_format) is not None
-
-
-def _alpha_of(pixel_format: str) -> tuple[int, int | None] | None:
-    """Return in which plane, and which channel of it, alpha stands."""
-    if pixel_format == "ya8":
-        return 0, 1
-    if pixel_format in _CHANNELS:
-        channel = _CHANNELS[pixel_format][3]
-        return None if channel is None else (0, channel)
-    return (3, None) if len(PIXEL_FORMATS[pixel_format].planes) == 4 else None
-
-
-def _alpha(source: FrameSpec, target: FrameSpec) -> Kernel:
-    where, to = _alpha_of(source.pixel_format), _alpha_of(target.pixel_format)
-    if to is None:
-        return lambda sources, targets: None
-    levels = Levels(PIXEL_FORMATS[target.pixel_format].bits, full=True)
-    change = _table_kernel(Levels(PIXEL_FORMATS[source.pixel_format].bits, full=True), levels)
-
-    def run(sources: tuple[Array, ...], targets: tuple[Array, ...]) -> None:
-        out = _channel(targets, to)
-        if where is None:
-            out[...] = levels.top
-        else:
-            change(_channel(sources, where), out)
-
-    return run
-
-
-def _channel(planes: tuple[Array, ...], place: tuple[int, int | None]) -> Array:
-    plane, channel = place
-    return planes[plane] if channel is None else planes[plane][..., channel]
+    return sum(channels for _, _, channels in PIXEL_FORMATS[pixel_format].planes) in {2, 4}

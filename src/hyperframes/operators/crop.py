@@ -9,7 +9,6 @@ import numpy as np
 
 from hyperframes.errors import PipelineError
 from hyperframes.frames import PIXEL_FORMATS
-from hyperframes.operators.colour import with_resolved_colour
 from hyperframes.operators.framewise import Framewise, Kernel
 
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ class Crop(Framewise):
                 )
 
     def output_spec(self, spec: FrameSpec) -> FrameSpec:
-        """Return `spec` with the size of the rectangle; colour stays as it was read at the full size."""
+        """Return `spec` with the size of the rectangle."""
         if len(spec.shapes[0]) not in {2, 3}:
             raise PipelineError(
                 f"operator 'crop' works on images: expected frames of shape (H, W) or (H, W, C), got {spec.shapes[0]}",
@@ -83,7 +82,7 @@ class Crop(Framewise):
             size = (len(range(*rows.indices(10**9))), len(range(*columns.indices(10**9))))
             first = spec.layout == "NCHW" and len(shape) == 3
             shapes.append((shape[0], *size) if first else (*size, *shape[2:]))
-        return with_resolved_colour(spec).replace(shapes=tuple(shapes))
+        return spec.replace(shapes=tuple(shapes))
 
     def _slices(self, spec: FrameSpec) -> tuple[list[slice], list[slice]]:
         width, height = self.width or spec.width - self.x, self.height or spec.height - self.y

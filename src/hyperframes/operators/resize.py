@@ -11,7 +11,6 @@ import numpy as np
 
 from hyperframes.errors import PipelineError
 from hyperframes.frames import FrameSpec
-from hyperframes.operators.colour import with_resolved_colour
 from hyperframes.operators.framewise import Framewise, Kernel, images, refuse_choice, refuse_dtype
 
 if TYPE_CHECKING:
@@ -30,8 +29,7 @@ class Resize(Framewise):
     Frames of shape (H, W) or (H, W, C), dtype uint8, int16, uint16, float32 or float64, in any planes -> the same at
     the new size;
     chroma planes get their share, rounded up. No halo in time. Sample centres are aligned; beyond the borders the edge
-    is repeated. The sample aspect ratio changes so that the picture keeps its proportions on screen; unspecified
-    colour keeps the meaning it had at the old size.
+    is repeated. The sample aspect ratio changes so that the picture keeps its proportions on screen.
 
     Parameters
     ----------
@@ -88,7 +86,7 @@ class Resize(Framewise):
         if spec.layout == "NCHW":
             shapes = tuple((s[2], *s[:2]) if len(s) == 3 else s for s in shapes)
         stretched = spec.sample_aspect_ratio * Fraction(spec.width * height, spec.height * width)
-        return with_resolved_colour(spec).replace(shapes=shapes, sample_aspect_ratio=stretched)
+        return spec.replace(shapes=shapes, sample_aspect_ratio=stretched)
 
     def _size(self, spec: FrameSpec) -> tuple[int, int]:
         width = self.width or max(1, (2 * spec.width * self.height + spec.height) // (2 * spec.height))

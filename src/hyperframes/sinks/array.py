@@ -284,6 +284,7 @@ def _facts(spec: FrameSpec) -> dict[str, Any]:
         "rotation": spec.rotation,
         "mirrored": spec.mirrored,
         "field_order": spec.field_order,
+        "chroma_location": spec.chroma_location,
         "layout": spec.layout,
         "names": list(spec.names),
         **({"planes": plane_names(spec)} if len(spec.shapes) > 1 else {}),

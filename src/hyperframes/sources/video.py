@@ -19,7 +19,7 @@ from hyperframes.media.container import Place, has_alpha_beside, passthrough_of
 from hyperframes.media.decode import DamagedError, Decoder, Playback
 from hyperframes.media.index import read_index
 from hyperframes.media.orientation import orientation_of
-from hyperframes.media.pixels import Reshaper, Views, listed_format
+from hyperframes.media.pixels import Reshaper, Views, chroma_location_of, listed_format
 from hyperframes.media.times import Repair
 from hyperframes.sources.base import Source
 
@@ -185,6 +185,7 @@ class VideoSource(Source):
             rotation=rotation,
             mirrored=mirrored,
             field_order=field_order_of(stream, frame),
+            chroma_location=chroma_location_of(frame),
             time_base=Fraction(stream.time_base),
             rate=nominal_rate(stream),
         )
@@ -421,7 +422,7 @@ class VideoSource(Source):
 
     def _picked(self, positions: Array, timeline: Array) -> Iterator[Any]:
         """Yield the PyAV frame at each of the ascending `positions`; refuse to go on where the index is wrong."""
-        decoder = Decoder(self._place, self._threads)
+        decoder = Decoder(self._place, self._threads, strict=True)
         try:
             if self._times is not None:
                 decoder.skip_unreferred(timeline[positions].tolist())

@@ -108,7 +108,7 @@ def _spec_options(facts: dict[str, Any]) -> dict[str, Any]:
 
 def _spec_facts(facts: dict[str, Any]) -> dict[str, Any]:
     changes: dict[str, Any] = {
-        key: facts[key] for key in ("rotation", "mirrored", "field_order", "layout") if key in facts
+        key: facts[key] for key in ("rotation", "mirrored", "field_order", "chroma_location", "layout") if key in facts
     }
     if "colour" in facts:
         changes["colour"] = Colour(**facts["colour"])
