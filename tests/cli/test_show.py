@@ -89,3 +89,12 @@ def test_the_version_is_told(call):
 def test_hints_know_the_commands_that_there_are():
     names = {command.callback.__name__ for command in app.registered_commands}
     assert names == set(COMMANDS)
+
+
+def test_ctrl_c_outside_of_a_run_is_an_interruption_too(call, monkeypatch):
+    def interrupted():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("hyperframes.drivers.doctor.examine", interrupted)
+    outcome = call("doctor")
+    assert (outcome.code, outcome.error, outcome.out) == (130, "interrupted", "")

@@ -80,7 +80,7 @@ OnSizeChange = Annotated[
     typer.Option(metavar="scale|split|fail", help="When pictures change size in mid-stream.", rich_help_panel=FRAMES),
 ]
 
-_BYTES = re.compile(r"(?P<number>\d+(\.\d+)?)\s*(?P<unit>[kKMGT]?i?[bB]?)")
+_BYTES = re.compile(r"(?P<number>\d+(\.\d+)?)\s*(?P<unit>([kmgt]i?)?b?)", re.IGNORECASE)
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
 

@@ -60,6 +60,8 @@ def exit_code_of(app: Any, arguments: list[str]) -> int:
         if hint:
             tell("hint", hint)
         return text.code
+    if code == INTERRUPTED:  # the parser's own answer to Ctrl-C outside of a run
+        tell("error", "interrupted")
     return code if isinstance(code, int) else 0
 
 
