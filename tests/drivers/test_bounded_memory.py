@@ -44,6 +44,7 @@ def measured(source, operator, sink, stop=0):
 
 @pytest.mark.media
 @pytest.mark.slow
+@pytest.mark.alone
 @pytest.mark.requirement("A56")
 def test_six_minutes_of_video_take_no_more_memory_than_their_first_ten_seconds(media):
     path = media / "video" / "long_180p_av1.mp4"
@@ -77,6 +78,7 @@ def textured(path, repeats):
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 def test_the_slope_over_twenty_thousand_textured_frames_is_under_100_bytes_a_frame(tmp_path):
     path = tmp_path / "textured.mkv"
     textured(path, repeats=200)

@@ -32,6 +32,7 @@ def best_share(source, seconds, size):
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 @pytest.mark.requirement("A79")
 def test_the_scheduler_takes_under_1_percent_at_1080p_size_16_and_2_ms_a_frame():
     frames = np.broadcast_to(np.zeros((1080, 1920), np.uint8), (320, 1080, 1920))
@@ -39,6 +40,7 @@ def test_the_scheduler_takes_under_1_percent_at_1080p_size_16_and_2_ms_a_frame()
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 @pytest.mark.requirement("A79")
 def test_the_scheduler_takes_under_5_percent_for_sensor_rows_of_10_microseconds_at_size_256():
     assert best_share(np.zeros((100_000, 16)), 10e-6, 256) < 0.05

@@ -68,7 +68,7 @@ class TemporalMean(Operator):
         for side in ("before", "after"):
             if getattr(self, side) is not None:
                 check_count(self.name, side, getattr(self, side), 0, 2047)
-        return Contract((frames_out(inputs),), self.halo, resource="memory")
+        return Contract((frames_out(inputs),), self.halo)
 
     def apply(
         self, inputs: tuple[Hyperframe, ...], outputs: tuple[View, ...], state: State | None, prepared: Worker

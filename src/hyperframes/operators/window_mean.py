@@ -39,7 +39,7 @@ class WindowMean(Operator):
         check_count(self.name, "hop", self.hop, 1, 1_000_000)
         windows = spec.replace(rate=None if spec.rate is None else spec.rate / self.hop)
         output = Output("windows", "windows", windows, length=self.length, hop=self.hop)
-        return Contract((output,), resource="memory")
+        return Contract((output,))
 
     def apply(
         self, inputs: tuple[Hyperframe, ...], outputs: tuple[View, ...], state: State | None, prepared: Worker
