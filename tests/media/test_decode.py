@@ -109,7 +109,7 @@ def test_the_index_knows_every_packet_of_a_file(clip):
 def test_a_seek_is_proven_by_the_packet_and_the_frame(clip):
     index = read_index(Place(clip), 512)
     key = index.key(2)
-    decoder = Decoder(Place(clip), 1)
+    decoder = Decoder(Place(clip))
     frame = next(decoder.from_key(key))
     assert frame.pts == key.pts
     assert decoder.from_key(key._replace(size=key.size + 1)) is None

@@ -78,6 +78,7 @@ _UNSEEKABLE = {
     "odd/av1c_two_entries.mp4",
     "odd/corrupted.mp4",
     "odd/h265-dsc-signed.h265",
+    "odd/partialframe.mjpeg",
     "video/mov-basic.mov",
 }
 

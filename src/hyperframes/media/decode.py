@@ -1,7 +1,8 @@
 """Decoding packet by packet: every frame once, in presentation order, the same for any number of decoder threads.
 
-PyAV's frame threads report errors late and can lose frames beside them. So a decoder with frame threads stops at the
-first sign of damage, and a decoder without them goes on from the last sound key frame before it.
+Frame threads report errors late and can lose frames beside them, and what a decoder puts in place of damaged parts
+depends on them. So decoding is strict at first, with threads, and stops at the first sign of damage; from the last
+sound key frame before it a lenient decoder without threads goes on. A single thread takes the same way.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ class Tally:
 
 
 class DamagedError(Exception):
-    """Frame threads met damage; the frames that were held back must be decoded again without them."""
+    """A strict decoder met damage; the frames that it held back must be decoded again by a lenient one."""
 
 
 class Decoder:
@@ -79,23 +80,32 @@ class Decoder:
         What to open.
     threads : int
         0 for as many as the machine has, 1 for no threads, more for that many.
+    strict : bool
+        Whether to stop at damage with a `DamagedError`, instead of counting it and going on.
+    seeks : bool
+        Whether it will seek again and again: then only damage that decoders report by themselves counts, since an
+        open group tells them to forget pictures that they never saw, which is none.
     """
 
-    def __init__(self, place: Place, threads: int) -> None:
+    def __init__(self, place: Place, threads: int = 1, *, strict: bool = False, seeks: bool = False) -> None:
         self.place = place
         self.container, self.stream = place.open()
         self.tally = Tally()
         self.keys: deque[Key] = deque(maxlen=_KEYS_KEPT)
-        self._unshown: dict[int, None] = {}
+        self._unshown: dict[int, int] = {}
+        self._num_fed = 0
         self._floor = -(1 << 63)
         self.skips = False
         self._closed = False
         self._wanted: set[int] = set()
         self._context = self.stream.codec_context
         self._hides = self._context.name if self._context.name in {"vp8", "vp9"} else ""
-        self.threaded = threads != 1
-        self._context.thread_type = "AUTO" if self.threaded else "NONE"
+        self._strict = strict
+        self._context.thread_type = "NONE" if threads == 1 else "AUTO"
         self._context.thread_count = threads
+        if strict and not seeks:
+            # Damage inside a slice is passed over in silence otherwise.
+            self._context.options = {"err_detect": "explode"}
 
     def skip_unreferred(self, wanted: list[int]) -> None:
         """From now on do not decode pictures that no other refers to, but for those at the times `wanted`.
@@ -117,10 +127,10 @@ class Decoder:
         Raises
         ------
         DamagedError
-            With threads, at the first damage; frames that it may have touched were not yielded.
+            From a strict decoder at the first damage; frames that it may have touched were not yielded.
         """
         packets = self._packets() if first is None else chain([first], self._packets())
-        return self._held(packets) if self.threaded else self._plain(packets)
+        return self._strictly(packets) if self._strict else self._leniently(packets)
 
     def from_key(self, key: Key) -> Iterator[Any] | None:
         """Yield the frames from the key frame of `key` on, or return None if the seek cannot be proven.
@@ -142,6 +152,7 @@ class Decoder:
         return None
 
     def _seek(self, key: Key) -> Any:
+        self._context.options = {}  # as for `seeks`; only before the first packet is this of any use
         dts = key.pts if key.dts is None else key.dts
         for target in dict.fromkeys((key.pts, dts, dts - self._second())):
             try:
@@ -196,12 +207,13 @@ class Decoder:
             and (not self.skips or pts in self._wanted)
             and not (packet.is_discard or (self._hides and is_hidden(self._hides, packet)))
         ):
-            self._unshown[pts] = None
+            self._num_fed += 1
+            self._unshown[pts] = self._num_fed
 
     def _shown(self, frame: Any) -> None:
         """Check a frame's time against the packets fed so far."""
         pts = frame.pts
-        if pts is not None and self._unshown.pop(pts, 0) is not None and not self.skips:
+        if pts is not None and not self._unshown.pop(pts, 0) and not self.skips and pts >= self._floor:
             self.tally.unindexed += 1
         if len(self._unshown) > _UNSHOWN_KEPT and pts is not None:
             late = [time for time in self._unshown if time < pts]
@@ -209,8 +221,8 @@ class Decoder:
             for time in late:
                 del self._unshown[time]
 
-    def _plain(self, packets: Iterator[Any]) -> Iterator[Any]:
-        """Decode without threads: errors cost the frames that they cost, and are counted."""
+    def _leniently(self, packets: Iterator[Any]) -> Iterator[Any]:
+        """Decode on at damage: errors cost the frames that they cost, and are counted."""
         tally = self.tally
         for packet in chain(packets, (None,)):
             if packet is not None:
@@ -227,8 +239,8 @@ class Decoder:
         tally.silent += len(self._unshown)
         tally.finished = True
 
-    def _held(self, packets: Iterator[Any]) -> Iterator[Any]:
-        """Decode with threads: stop at the first damage.
+    def _strictly(self, packets: Iterator[Any]) -> Iterator[Any]:
+        """Stop at the first damage.
 
         A damaged reference can come out after pictures that were predicted from it, so frames are held back by as
         many as the stream may reorder.
@@ -236,7 +248,8 @@ class Decoder:
         held: deque[Any] = deque()
         for packet in chain(packets, (None,)):
             if packet is None:
-                in_flight = list(self._unshown)
+                delay = self._context.thread_count + self._context.reorder_depth
+                in_flight = [pts for pts, number in self._unshown.items() if number > self._num_fed - delay]
             else:
                 self._fed(packet)
                 if packet.is_corrupt:
@@ -247,13 +260,13 @@ class Decoder:
                 raise DamagedError from error
             for frame in frames:
                 self._shown(frame)
-                if frame.is_corrupt:
+                if frame.is_corrupt and (frame.pts is None or frame.pts >= self._floor):
                     raise DamagedError
                 held.append(frame)
                 if len(held) > self._context.reorder_depth:
                     yield held.popleft()
         # PyAV ends its last call at an error without saying so: then frames are missing among the last ones.
-        if self.tally.broken or any(pts in self._unshown for pts in in_flight[-_UNSHOWN_KEPT:]):
+        if self.tally.broken or any(pts in self._unshown for pts in in_flight):
             raise DamagedError
         yield from held
         self.tally.finished = True
@@ -267,12 +280,12 @@ class Playback:
     place : Place
         What to play.
     threads : int
-        As for `Decoder`; pipes are always decoded without threads, since they cannot be opened again.
+        As for `Decoder`; pipes are decoded without threads and leniently, since they cannot be opened again.
     """
 
     def __init__(self, place: Place, threads: int) -> None:
         self._place = place
-        self._decoder = Decoder(place, threads if place.reopens else 1)
+        self._decoder = Decoder(place, threads if place.reopens else 1, strict=place.reopens)
         self._frames = self._decoder.frames()
         self._from_start = True
         self._carried = Tally()
@@ -337,7 +350,7 @@ class Playback:
             yield from self._resumed(shown, last if in_order else None)
 
     def _resumed(self, shown: int, last: int | None) -> Iterator[Any]:
-        """Go on without frame threads after `shown` frames, the last of them at time `last` (None: times are no use)."""
+        """Go on leniently after `shown` frames, the last of them at time `last` (None: times are no use)."""
         old = self._decoder
         self._carried = old.tally
         old.close()
@@ -347,11 +360,11 @@ class Playback:
                 hint="Read it from its first frame.",
             )
         key = next((key for key in reversed(old.keys) if last is not None and key.pts <= last), None)
-        self._decoder = Decoder(self._place, 1)
+        self._decoder = Decoder(self._place)
         frames = None if key is None else self._decoder.from_key(key)
         if frames is None:
             self._decoder.close()
-            self._decoder = Decoder(self._place, 1)
+            self._decoder = Decoder(self._place)
             frames = self._decoder.frames()
             if self._from_start:
                 last = None

@@ -422,7 +422,7 @@ class VideoSource(Source):
 
     def _picked(self, positions: Array, timeline: Array) -> Iterator[Any]:
         """Yield the PyAV frame at each of the ascending `positions`; refuse to go on where the index is wrong."""
-        decoder = Decoder(self._place, self._threads, strict=True)
+        decoder = Decoder(self._place, self._threads, strict=True, seeks=True)
         try:
             if self._times is not None:
                 decoder.skip_unreferred(timeline[positions].tolist())
