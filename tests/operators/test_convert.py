@@ -20,6 +20,7 @@ from hyperframes.operators import convert as convert_module
 from hyperframes.operators.convert import Convert
 from hyperframes.packing import Halo, view
 from hyperframes.sources.video import open_video
+from hyperframes.testing.operators import OperatorSuite
 
 
 def planes_of(spec, seed=0):
@@ -464,6 +465,18 @@ def test_a_matrix_that_swscale_does_not_know_is_refused_before_the_first_frame(m
     with pytest.raises(PipelineError, match=f"operator 'convert': {sentence}") as caught:
         Convert("rgb24").configure((spec,))
     assert caught.value.hint.startswith("Keep the native planes (--pixel-format native)")
+
+
+class TestFormats(OperatorSuite):
+    """What the suite for convert in tests/contract leaves out, since it has arrays without pixel format too."""
+
+    operators = (Convert("rgb24"), Convert("gray"), Convert("yuv420p10le"), Convert("gbrp", "float32", "NCHW"))
+    specs = (
+        FrameSpec.picture(6, 8, "yuv422p", chroma_location="left"),
+        FrameSpec.picture(7, 5, "yuv444p10le", colour=Colour("bt709", "pc")),
+        FrameSpec.picture(16, 18, "yuv420p", field_order="tff"),
+        FrameSpec.picture(4, 20, "rgba"),
+    )
 
 
 # Choosing -----------------------------------------------------------------------------------------------------------
