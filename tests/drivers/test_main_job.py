@@ -3,9 +3,9 @@
 import av
 import numpy as np
 import pytest
+from tests.reference.padded import window_sums
 
 import hyperframes as hf
-from tests.reference.padded import window_sums
 
 
 @pytest.fixture(scope="module")

@@ -26,9 +26,7 @@ class Takes(Operator):
 
 def best_share(source, seconds, size):
     """The least of five runs: the machine is shared, and what others do to it is not the scheduler's cost."""
-    return min(
-        hf.run(source, Takes(seconds), to="null:", size=size, workers=2).scheduler_share for _ in range(5)
-    )
+    return min(hf.run(source, Takes(seconds), to="null:", size=size, workers=2).scheduler_share for _ in range(5))
 
 
 @pytest.mark.slow
