@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hyperframes.drivers.engine import Engine, Run
+from hyperframes.drivers.interrupts import interrupts_held
 from hyperframes.drivers.machine import available_memory
 from hyperframes.drivers.report import Recorder
 from hyperframes.errors import PipelineError
@@ -71,12 +72,15 @@ def run(
 
 
 def _run_once(pipeline: Pipeline, instruments: tuple[Instrument, ...], recorder: Recorder) -> RunResult:
-    handle = start(pipeline, instruments=instruments)
+    engine, handle = Engine(_with_sink(pipeline), instruments), None
     try:
+        with interrupts_held():  # from the opening of sinks on there is something to clean up
+            handle = engine.start()
         result = handle.wait()
     except KeyboardInterrupt:
-        handle.cancel("interrupted")
-        handle.join()
+        if handle is not None:
+            handle.cancel("interrupted")
+            handle.join()
         raise
     result.recorder = recorder
     return result

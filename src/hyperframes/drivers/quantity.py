@@ -11,7 +11,7 @@ def bytes_text(count: float) -> str:
     Examples
     --------
     >>> bytes_text(1_536_000), bytes_text(999)
-    ('1.5 MB', '999 B')
+    ('1.54 MB', '999 B')
     """
     for unit, size in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if abs(count) >= size:

@@ -1,0 +1,76 @@
+"""Ctrl-C is held back while a run begins, so that it always finds something to cancel."""
+
+import os
+import signal
+import threading
+
+import numpy as np
+import pytest
+
+import hyperframes as hf
+from hyperframes.drivers.engine import Engine
+from hyperframes.drivers.interrupts import interrupts_held
+
+
+def press_ctrl_c():
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_an_interrupt_arrives_when_the_block_ends():
+    reached = []
+
+    def block():
+        with interrupts_held():
+            press_ctrl_c()
+            reached.append("the end of the block")
+
+    with pytest.raises(KeyboardInterrupt):
+        block()
+    assert reached == ["the end of the block"]
+
+
+def test_without_an_interrupt_nothing_happens_and_the_handler_is_back():
+    before = signal.getsignal(signal.SIGINT)
+    with interrupts_held():
+        assert signal.getsignal(signal.SIGINT) is not before
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_an_error_in_the_block_comes_first():
+    before = signal.getsignal(signal.SIGINT)
+
+    def block():
+        with interrupts_held():
+            press_ctrl_c()
+            raise ValueError("broken")
+
+    with pytest.raises(ValueError, match=r"^broken$"):
+        block()
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_other_threads_leave_the_handler_alone():
+    seen = []
+
+    def elsewhere():
+        with interrupts_held():
+            seen.append(signal.getsignal(signal.SIGINT))
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    thread.join()
+    assert seen == [signal.getsignal(signal.SIGINT)]
+
+
+def test_ctrl_c_while_a_run_begins_leaves_nothing_behind(monkeypatch, tmp_path):
+    """The moment between opening the sinks and the handle being there."""
+    made = Engine._make_pools
+
+    def interrupted(engine):
+        press_ctrl_c()
+        made(engine)
+
+    monkeypatch.setattr(Engine, "_make_pools", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        hf.run(np.zeros((4_000, 32, 32), np.uint8), "temporal_mean:radius=2", to=tmp_path / "out.npy", size=4)
+    assert list(tmp_path.iterdir()) == []
