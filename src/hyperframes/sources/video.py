@@ -139,6 +139,7 @@ class VideoSource(Source):
         self._notes: dict[str, str] = {}
         self._times: Array | None = None
         self._indexed: PacketIndex | None = None
+        self.rereadable = place.reopens
         self._distrusted = not place.reopens
         self._runs: set[_Run] = set()
         self._primed: tuple[_Run, Iterator[_Timed]] | None = self._prime()
