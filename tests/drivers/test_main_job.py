@@ -33,3 +33,30 @@ def test_the_mean_of_five_frames_equals_numpy_over_the_whole_clip(bikes, mean_of
     hf.run(bikes[0], "temporal_mean:radius=2", to=out, pixel_format="rgb24", size=size, workers=workers)
     assert np.array_equal(np.load(out, mmap_mode="r"), mean_of_five)
     assert [p.name for p in tmp_path.iterdir()] == ["out.npy"]
+
+
+@pytest.mark.media
+@pytest.mark.parametrize("sink", ["path", "settings"])
+def test_a_change_of_frame_size_can_start_an_output_of_its_own(media, tmp_path, sink):
+    clip = media / "odd" / "av1c_two_entries.mp4"
+    out = tmp_path / "out.mkv"
+    to = hf.open_sink(out, codec="ffv1") if sink == "settings" else out
+    result = hf.run(clip, "temporal_mean:radius=1", to=to, on_size_change="split")
+    assert (result.frames_in, result.frames_out) == (20, 20)
+    sizes = []
+    for path in (out, tmp_path / "out-2.mkv"):
+        with hf.open(path) as video:
+            sizes.append((video.count(), video.spec.width, video.spec.height))
+    assert sizes == [(10, 160, 90), (10, 320, 180)]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["out-2.mkv", "out.mkv"]
+
+
+@pytest.mark.media
+def test_a_change_of_frame_size_is_scaled_and_said_or_refused(media):
+    clip = media / "odd" / "av1c_two_entries.mp4"
+    scaled = hf.run(clip, "temporal_mean:radius=1")
+    assert len(scaled.value) == 20
+    assert any("scaled to the first" in warning for warning in scaled.warnings)
+    with pytest.raises(hf.SourceError, match="at frame 10") as caught:
+        hf.run(clip, "temporal_mean:radius=1", on_size_change="fail")
+    assert "scale" in caught.value.hint

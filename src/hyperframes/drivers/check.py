@@ -222,7 +222,7 @@ def _options(pipeline: Pipeline, **changes: Any) -> Any:
 
 def _refuse_streams(setup: Setup) -> None:
     for source in setup.sources.values():
-        if not source.bounded or source.name == "-":
+        if not (source.bounded and source.rereadable):
             raise PipelineError(
                 f"the check reads its source twice: {source.name} can be read only once",
                 got=source.name,

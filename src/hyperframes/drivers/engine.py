@@ -376,8 +376,6 @@ class Engine:
                     return packer.num_frames
                 _copy_into(packer.slot(), frame.planes, frame.index, source.name)
                 packer.repaired_pts = source.repaired_pts
-                if port == 0:
-                    self._frames_in += 1
                 sealed = packer.push(frame.pts, frame.duration)
                 if sealed is not None:
                     self._sealed(port, sealed)
@@ -408,8 +406,6 @@ class Engine:
             self._gates[port].pass_one()
             if self._stopping:
                 break
-            if port == 0:
-                self._frames_in += hyperframe.size
             source.let_go(hyperframe.header.read[0] - self.setup.in_flight * self.setup.size)  # read by none in flight
             self._sealed(port, hyperframe)
         return len(pts)
@@ -432,6 +428,7 @@ class Engine:
             self._hyperframes += 1
             self._observe({"kind": "sealed", "sequence": sequence, "id": job.id, "core": job.core})
             size = job.core[1] - job.core[0]
+            self._frames_in += size
             self._post(Sealed(sequence, cost=float(size), frames=size))
 
     def _check_aligned(self, inputs: dict[int, Hyperframe]) -> None:

@@ -16,7 +16,7 @@ from hyperframes.drivers.report import Recorder
 from hyperframes.errors import PipelineError
 from hyperframes.frames import Clip, Records
 from hyperframes.pipeline import Pipeline
-from hyperframes.sinks import CallbackSink, MemorySink
+from hyperframes.sinks import CallbackSink, MemorySink, Sink
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -96,15 +96,19 @@ def _rest_of(pipeline: Pipeline, done: RunResult, number: int) -> Pipeline | Non
     return pipeline.replace(sources={name: following}, sinks=sinks)
 
 
-def _numbered(what: Any, number: int) -> str:
-    """Return the name of the `number`-th output: ``out.mp4`` is followed by ``out-2.mp4``."""
-    if not isinstance(what, str | os.PathLike):
-        raise PipelineError(
-            f"the frame size changes and the rest needs an output of its own: expected a path, got {what!r}",
-            hint="Give `to` as a path, or use on_size_change='scale'.",
-        )
-    root, suffix = os.path.splitext(os.fspath(what))
-    return f"{root}-{number}{suffix}"
+def _numbered(what: Any, number: int) -> Any:
+    """Return the `number`-th output: ``out.mp4`` is followed by ``out-2.mp4``, with the same settings."""
+    name = what.name if isinstance(what, Sink) else what
+    if isinstance(name, str | os.PathLike):
+        root, suffix = os.path.splitext(os.fspath(name))
+        path = f"{root}-{number}{suffix}"
+        following = what.beside(path) if isinstance(what, Sink) else path
+        if following is not None:
+            return following
+    raise PipelineError(
+        f"the frame size changes and the rest needs an output of its own: expected a path, got {what!r}",
+        hint="Give `to` as a path, or use on_size_change='scale'.",
+    )
 
 
 def start(

@@ -134,8 +134,7 @@ def set_up(pipeline: Pipeline, *, open_sinks: bool = True) -> Setup:
         options = pipeline.options
         sources: dict[str, Source] = {}
         for name, what in pipeline.sources.items():
-            asked = {} if options.on_size_change == "scale" else {"on_size_change": options.on_size_change}
-            source = open_source(what, **asked)
+            source = open_source(what, on_size_change=options.on_size_change)
             if source is not what:
                 stack.callback(source.close)
             sources[name] = source
@@ -205,7 +204,7 @@ def targets(setup: Setup) -> dict[str, Target]:
     start, stop = setup.pipeline.options.range
     (first, *others) = setup.sources.values()
     passthrough = None if others else first.passthrough()
-    if (start, stop) != (0, None) and not others:
+    if (start, stop) != (0, None) and not others and first.rereadable:
         passthrough = _trimmed(passthrough or Passthrough(first.name, (), {}), first, start, stop)
     found = {}
     for key in setup.sinks:

@@ -43,6 +43,10 @@ class Sink(ABC):
         """Return the pixel formats this sink takes for frames of `spec`; None for any."""
         return self.formats
 
+    def beside(self, path: str) -> Sink | None:
+        """Return a sink with the same settings that writes to `path`; None where it does not write to a path."""
+        return None
+
     @abstractmethod
     def open(self, target: Target) -> None:
         """Make ready to write; refuse what it cannot take with a SinkError that says what it can."""

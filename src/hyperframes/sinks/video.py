@@ -111,6 +111,18 @@ class VideoSink(Sink):
         self._writing: _Writing | None = None
         self._position = 0
 
+    def beside(self, path: str) -> VideoSink:
+        """Return a sink with the same settings that writes to `path`."""
+        return VideoSink(
+            path,
+            codec=self._codec.name,
+            quality=self._quality,
+            preset=self._preset,
+            pixel_format=self._pixel_format,
+            part_frames=self._part_frames,
+            resume=self._resume,
+        )
+
     def accepts(self, spec: Spec) -> tuple[str, ...] | None:
         """Return the one pixel format in which pictures of `spec` are encoded; None for what is no picture.
 

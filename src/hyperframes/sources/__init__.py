@@ -6,7 +6,7 @@ import difflib
 import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,9 +15,6 @@ from hyperframes.errors import SourceError
 from hyperframes.frames import Clip
 from hyperframes.sources.array import ArraySource
 from hyperframes.sources.base import Source, clip_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 __all__ = ["ArraySource", "Source", "clip_of", "open_source"]
 
@@ -36,7 +33,7 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 _NUMBERED = re.compile(r"%0?\d*d")
 
 
-def open_source(what: Any, **options: Any) -> Source:
+def open_source(what: Any, *, on_size_change: str = "scale", **options: Any) -> Source:
     """Open whatever holds frames.
 
     Parameters
@@ -46,6 +43,8 @@ def open_source(what: Any, **options: Any) -> Source:
         ``.npy``, ``x.raw?shape=480,640,3&dtype=uint8``, ``.zarr``, ``.csv``, ``.csv.gz``, ``.parquet``,
         ``synthetic:moving?frames=250``; arrays (N, ...); a source that is open already. A plugin whose registered
         name equals the scheme or suffix comes first.
+    on_size_change : {"scale", "split", "fail"}
+        What a video does where its frame size changes mid-stream; other sources have one size.
     **options
         Given to the kind that opens it: `rate`, `pixel_format`, `columns`, ...
 
@@ -72,7 +71,10 @@ def open_source(what: Any, **options: Any) -> Source:
         return ArraySource(what, **options)
     if isinstance(what, str | os.PathLike):
         location = os.fspath(what)
-        return _opener(location)(location.removeprefix("file://"), **options)
+        kind = _kind(location)
+        if kind == "video" and on_size_change != "scale":
+            options["on_size_change"] = on_size_change
+        return registry.sources.get(kind)(location.removeprefix("file://"), **options)  # type: ignore[no-any-return]
     if hasattr(what, "__dlpack__"):
         return ArraySource(np.from_dlpack(what), **options)
     if hasattr(what, "__array__"):
@@ -81,10 +83,6 @@ def open_source(what: Any, **options: Any) -> Source:
         f"a source is a path, a URL, an array or a Source: got {type(what).__name__}",
         hint="Lists of arrays: numpy.stack(frames). Planes of one stream: a tuple of arrays.",
     )
-
-
-def _opener(location: str) -> Callable[..., Source]:
-    return registry.sources.get(_kind(location))  # type: ignore[no-any-return]
 
 
 def _kind(location: str) -> str:

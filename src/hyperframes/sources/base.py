@@ -35,6 +35,8 @@ class Source(ABC):
     """Whether `num_frames` is certain."""
     bounded: bool = True
     """Whether it ends by itself."""
+    rereadable: bool = True
+    """Whether it can be read more than once: pipes cannot."""
     repaired_pts: bool = False
     """Whether times were missing or out of order and were rebuilt."""
     warnings: tuple[str, ...] = ()
