@@ -555,6 +555,8 @@ class _Builder:
             spec = self.ports[port].spec
             if formats and isinstance(spec, FrameSpec) and spec.is_picture:
                 inputs[i] = self.convert(port, self._format_for(spec, formats, f"stage {stage.name!r}"))
+            if stage.operator.wants_layout and isinstance(spec, FrameSpec):
+                inputs[i] = self.convert(inputs[i], layout=stage.operator.wants_layout)
         outputs = self._wire(stage.name, stage.operator, tuple(inputs))
         self.names[stage.name] = outputs[0]
         for port in outputs:
@@ -632,7 +634,7 @@ class _Builder:
         accepted = formats(spec)
         if not accepted:
             return port
-        return self.convert(port, self._format_for(spec, tuple(accepted), f"the sink of {key!r}"))
+        return self.convert(port, self._format_for(spec, tuple(accepted), f"the sink of {key!r}"), layout="NHWC")
 
     def plan(self, sinks: Mapping[str, int]) -> Plan:
         used = self._used(sinks)

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from hyperframes.errors import PipelineError
-from hyperframes.frames import Array, Clip, FrameSpec, Records, RecordSpec, Spec
+from hyperframes.frames import Array, Clip, FrameSpec, Layout, Records, RecordSpec, Spec
 from hyperframes.packing import Halo, Hyperframe
 
 __all__ = [
@@ -186,6 +186,8 @@ class Operator(ABC):
     """Raised when results change; part of the resume fingerprint."""
     formats: ClassVar[tuple[str, ...] | None] = None
     """Pixel formats it takes; a picture in another one is converted to the nearest before it. None: any planes."""
+    wants_layout: ClassVar[Layout | None] = None
+    """Axis order of pictures that its innermost loop wants; another one is converted once, for all who want it."""
 
     @abstractmethod
     def configure(self, inputs: tuple[Spec, ...]) -> Contract:

@@ -19,7 +19,7 @@ from hyperframes.operators.base import Contract, Dependency, Operator, Output, S
 from hyperframes.packing import Halo, Hyperframe
 
 if TYPE_CHECKING:
-    from hyperframes.frames import Spec
+    from hyperframes.frames import Layout, Spec
 
 __all__ = ["FunctionOperator", "operator"]
 
@@ -39,6 +39,7 @@ def operator(
     dependency: Dependency = "independent",
     resource: str = "compute",
     planes: bool = False,
+    layout: Layout | None = None,
     output: Any = None,
     name: str | None = None,
     version: int | None = None,
@@ -61,6 +62,8 @@ def operator(function: Function | None = None, /, **options: Any) -> Any:
     planes : bool
         True: each port's frames come as a tuple of native planes, and a tuple (or the one array) is returned. False:
         video comes as ``rgb24`` or ``gray``; arrays that are no pictures come as they are.
+    layout : {'NHWC', 'NCHW'}, optional
+        Axis order of the pictures it takes; they are converted once for all stages that want it. Default: as they come.
     output : FrameSpec, str, dtype, tuple or dict, optional
         What comes out where it should not be found by a probe: a whole spec, a pixel format of the input's size,
         a dtype, the shape of one frame, or a dict of ``shape``, ``dtype`` and ``pixel_format``.
@@ -105,6 +108,7 @@ class FunctionOperator(Operator):
         dependency: Dependency = "independent",
         resource: str = "compute",
         planes: bool = False,
+        layout: Layout | None = None,
         output: Any = None,
         name: str | None = None,
         version: int | None = None,
@@ -125,6 +129,7 @@ class FunctionOperator(Operator):
         self.name = called  # type: ignore[misc]  # one class, one name per function
         self.version = code_checksum(function) if version is None else version  # type: ignore[misc]
         self.formats = None if planes else _FORMATS  # type: ignore[misc]
+        self.wants_layout = layout  # type: ignore[misc]
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """Call the plain function."""
