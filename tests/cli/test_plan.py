@@ -22,6 +22,7 @@ def test_json_has_the_promised_keys_and_nothing_else(call, array):
     )  # fmt: skip
 
 
+@pytest.mark.requirement("A24")
 @pytest.mark.requirement("A71")
 def test_cores_partition_the_stream_and_reads_are_cores_with_halo_clipped_to_it(call, array):
     told = planned(call, array, "-p", "temporal_mean:before=3,after=1", "--size", "7")

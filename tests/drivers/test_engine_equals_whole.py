@@ -121,6 +121,9 @@ def as_stream(frames):
     return Streamed(frames)
 
 
+@pytest.mark.requirement("A1")
+@pytest.mark.requirement("A22")
+@pytest.mark.requirement("A70")
 @pytest.mark.requirement("A40")
 @pytest.mark.requirement("A41")
 @pytest.mark.requirement("W1")

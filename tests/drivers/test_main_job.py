@@ -22,6 +22,7 @@ def mean_of_five(bikes):
     return ((2 * window_sums(bikes[1], 2, 2, "replicate") + 5) // 10).astype(np.uint8)
 
 
+@pytest.mark.requirement("A69")
 @pytest.mark.media
 @pytest.mark.slow
 @pytest.mark.requirement("A38")

@@ -33,6 +33,7 @@ def fill(packer, frames):
     yield from packer.finish()
 
 
+@pytest.mark.requirement("A54")
 @pytest.mark.requirement("A8")
 @pytest.mark.requirement("A18")
 @pytest.mark.requirement("A43")

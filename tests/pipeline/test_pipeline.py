@@ -35,6 +35,11 @@ class Picky(Rows):
         return Contract((Output("frames", "frames", inputs[0]),), selects=True)
 
 
+@pytest.mark.requirement("A23")
+def test_a_window_of_five_frames_needs_two_on_each_side():
+    assert plan("temporal_mean:radius=2").halo == Halo(2, 2)
+
+
 def test_halos_of_a_chain_add_up():
     assert plan(WindowSum(2, 1), WindowSum(3, 0)).halo == Halo(5, 1)
 

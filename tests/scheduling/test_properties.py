@@ -455,7 +455,9 @@ TestSchedulerAgainstModel.settings = settings(stateful_step_count=50)
 
 
 @pytest.mark.requirement("A25")
+@pytest.mark.requirement("A60")
 @pytest.mark.requirement("A64")
+@pytest.mark.requirement("W2")
 @pytest.mark.parametrize("seed", range(20))
 def test_promises_hold_and_every_run_ends_whatever_happens(seed):
     """Many plain random runs: far more of them in the same time than hypothesis has."""

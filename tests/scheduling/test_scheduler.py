@@ -140,6 +140,7 @@ def test_waiting_tasks_move_to_ready_when_all_they_wait_for_is_done():
     assert [i.task.stage for i in tell(made, Done(Task(0, 2)))] == [3]
 
 
+@pytest.mark.requirement("A61")
 def test_only_the_sequential_stage_waits_for_the_previous_hyperframe():
     graph = StageGraph((StageNode("blur"), StageNode("track", sequential=True, after=(0,))))
     made = scheduler(graph, workers=4)

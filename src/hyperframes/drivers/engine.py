@@ -317,7 +317,7 @@ class Engine:
         """Give a hyperframe up; its memory goes when no worker reads it any more."""
         job = self._jobs[sequence]
         job.dropped = reason
-        self._dropped[reason] = self._dropped.get(reason, 0) + 1
+        self._count_dropped(reason)
         self._observe({"kind": "dropped", "sequence": sequence, "id": job.id, "reason": reason, "core": job.core})
         if reason in {"failed", "ancestor_failed"}:
             cause = str(self._causes.get(sequence, "a hyperframe that it depends on failed"))
@@ -325,6 +325,10 @@ class Engine:
             self._failed_jobs[sequence] = job
         if job.released:
             self._release_results(self._jobs.pop(sequence))
+
+    def _count_dropped(self, reason: str) -> None:
+        with self._lock:
+            self._dropped[reason] = self._dropped.get(reason, 0) + 1
 
     def _stop(self, error: str | None, failed: tuple[int, ...] = ()) -> None:
         if error is not None and self._error is None:
@@ -521,8 +525,11 @@ class Engine:
             try:
                 if self._error is None:
                     self._write(job)
+                elif not job.dropped:
+                    self._count_dropped("cancelled")
             except BaseException as error:  # noqa: BLE001 - handed to whoever waits for the run
                 self._fail(error)
+                self._count_dropped("failed")
             if not job.dropped:
                 self._release_results(job)
                 self._post(MemoryFreed(1))
@@ -530,17 +537,19 @@ class Engine:
 
     def _write(self, job: Job) -> None:
         whole = not job.dropped
+        counted = (0, 0)
         for number, (key, sink) in enumerate(self.setup.sinks.items()):
             port = self._plan.sinks[key]
             result, left_out = result_of(self._plan, port, job) if whole else (self._zeros(port, job), 0)
             if result is None:
                 continue
             if number == 0:
-                self._filtered += left_out
-                self._frames_out += len(result) if whole else 0
+                counted = (len(result) if whole else 0, left_out)
                 if self._checksum is not None and isinstance(result, Clip):
                     add_frames(self._checksum, result)
             sink.write(result)
+        self._frames_out += counted[0]
+        self._filtered += counted[1]
         self._observe({"kind": "emitted", "sequence": job.sequence, "id": job.id, "core": job.core, "whole": whole})
 
     def _zeros(self, number: int, job: Job) -> Clip | Records | None:
