@@ -52,6 +52,17 @@ class HyperframesError(Exception):
         # OSError formats its own arguments; the sentence is always the first one.
         return str(self.args[0])
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle sentence and fields as they are, whatever the class is made from: errors leave worker processes."""
+        return _rebuilt, (type(self), self.args, self.__dict__)
+
+
+def _rebuilt(kind: type[HyperframesError], args: tuple[Any, ...], fields: dict[str, Any]) -> HyperframesError:
+    error = kind.__new__(kind)
+    error.args = args
+    error.__dict__.update(fields)
+    return error
+
 
 class SourceError(HyperframesError, OSError):
     """A source that cannot be opened or decoded."""

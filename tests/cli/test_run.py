@@ -218,7 +218,7 @@ WRONG = {
     "no sink": (["frames.npy"], 2, "run needs a sink after the source: got frames.npy", "For example: hyperframes run"),
     "nothing": ([], 2, "run needs a source and a sink: got nothing", "For example: hyperframes run"),
     "an executor of later": (
-        ["frames.npy", "out.npy", "--executor", "ray"], 2, "the executor 'ray' is not in this version: expected 'threads'",
+        ["frames.npy", "out.npy", "--executor", "ray"], 2, "the executor 'ray' is not in this version: expected 'threads' or 'processes'",
         "Leave --executor out",
     ),
     "loosening a dependency": (

@@ -44,6 +44,14 @@ Size = Annotated[
     typer.Option(metavar="N|auto", help="Frames that a hyperframe owns.", rich_help_panel=PACKING),
 ]
 Workers = Annotated[str | None, typer.Option(metavar="N|auto", help="How many work at once.", rich_help_panel=PACKING)]
+Executor = Annotated[
+    str | None,
+    typer.Option(
+        metavar="threads|processes",
+        help="Where the work runs: processes for operators that hold Python's lock.",
+        rich_help_panel=PACKING,
+    ),
+]
 MaxMemory = Annotated[
     str | None, typer.Option(metavar="SIZE", help="For frames: 512MB, 2GiB.", rich_help_panel=PACKING)
 ]
@@ -162,9 +170,9 @@ def options_given(**texts: Any) -> dict[str, Any]:
 
 
 def _executor(text: str) -> str:
-    if text != "threads":
+    if text not in {"threads", "processes"}:
         raise PipelineError(
-            f"the executor {text!r} is not in this version: expected 'threads'",
+            f"the executor {text!r} is not in this version: expected 'threads' or 'processes'",
             got=text,
             hint="Leave --executor out: threads share frames without copying.",
         )

@@ -24,6 +24,7 @@ def plan(
     config: _options.Config = None,
     size: _options.Size = None,
     workers: _options.Workers = None,
+    executor: _options.Executor = None,
     max_memory: _options.MaxMemory = None,
     boundary: _options.Boundary = None,
     pixel_format: _options.PixelFormat = None,
@@ -45,6 +46,7 @@ def plan(
     options = _options.options_given(
         size=size,
         workers=workers,
+        executor=executor,
         max_memory=max_memory,
         boundary=boundary,
         pixel_format=pixel_format,
@@ -138,6 +140,10 @@ def _reasons(setup: Setup) -> list[str]:
     reasons.append(
         f"memory holds {setup.in_flight} hyperframes, one for each worker and one being filled, and their results"
     )
+    if setup.uses_processes and any(source.arrays() is not None for source in setup.sources.values()):
+        reasons.append(
+            "arrays are copied to memory that worker processes share, which is counted here; threads would view them"
+        )
     if halo.total:
         reasons.append(
             f"each reads {halo.before} + {halo.after} frames of its neighbours: {share_text(halo.total / setup.size)} "

@@ -29,9 +29,7 @@ def run(
     size: _options.Size = None,
     workers: _options.Workers = None,
     max_memory: _options.MaxMemory = None,
-    executor: Annotated[
-        str | None, typer.Option(metavar="threads", help="Where the work runs.", rich_help_panel=_options.PACKING)
-    ] = None,
+    executor: _options.Executor = None,
     scheduling_policy: Annotated[
         str | None,
         typer.Option(

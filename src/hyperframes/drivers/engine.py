@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import itertools
 import queue
 import threading
 import time
@@ -17,8 +18,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hyperframes.drivers.base import Gate, WorkerThread, start_workers
-from hyperframes.drivers.execute import Buffer, Carried, GroupRunner, Job, result_of
+from hyperframes.drivers.execute import Buffer, Carried, GroupRunner, Job, Runner, result_of
 from hyperframes.drivers.memory import MemorySampler
+from hyperframes.drivers.processes import RemoteRunner, WorkerDiedError
+from hyperframes.drivers.quantity import count_text
 from hyperframes.drivers.result import RunResult
 from hyperframes.drivers.setup import Setup, set_up, targets
 from hyperframes.drivers.threads import single_threaded_libraries
@@ -46,6 +49,7 @@ from hyperframes.scheduling.events import (
     StreamEnded,
     Task,
     WorkerJoined,
+    WorkerLost,
 )
 
 if TYPE_CHECKING:
@@ -132,8 +136,9 @@ class Engine:
         self._failed_jobs: dict[int, Job] = {}  # failed, not yet told to the sinks
         self._causes: dict[int, BaseException] = {}  # why a hyperframe's last attempt failed
         self._carried: dict[int, Carried] = {}
-        self._runners: dict[int, GroupRunner] = {}
+        self._runners: dict[int, Runner] = {}
         self._workers: dict[int, WorkerThread] = {}
+        self._new_numbers = itertools.count(self.setup.num_workers)  # for workers that replace lost ones
         self._gates = {port: Gate() for port in self.setup.sources}
         self._input_pools: dict[int, SlabPool] = {}
         self._export_pools: dict[int, SlabPool] = {}
@@ -349,7 +354,7 @@ class Engine:
 
     def _intake(self, port: int, source: Source) -> None:
         try:
-            held = source.arrays()
+            held = source.arrays() if self.setup.views(port) else None
             length = self._pack(port, source) if held is None else self._view(port, source, held)
             if not self._stopping:
                 self._source_ended(port, length)
@@ -461,21 +466,57 @@ class Engine:
     def _prepare_worker(self, number: int) -> None:
         worker = self._workers[number]
         try:
-            runner = self._runners[number] = GroupRunner(self._plan, worker.worker)
-            runner.prepare()
+            if number not in self._runners:
+                self._runners[number] = self._make_runner(worker)
+            self._runners[number].prepare()
         except BaseException as error:  # noqa: BLE001 - handed to whoever waits for the run
             self._fail(error)
         self._post(WorkerJoined(number, worker.worker.resource))
 
+    def _make_runner(self, worker: WorkerThread) -> Runner:
+        if self.setup.uses_processes and self._plan.groups:
+            return RemoteRunner(self._plan, worker.worker, self.setup.operators)
+        return GroupRunner(self._plan, worker.worker)
+
+    def _replace_worker(self, task: Task, number: int, death: WorkerDiedError) -> None:
+        """Take note that a worker's process died over `task`, and start another one under a number of its own."""
+        job = self._jobs[task.id]
+        first, last = job.core[0], job.core[1] - 1
+        stage = self._group_name(task.stage)
+        error = OperatorError(
+            f"stage {stage!r} took its worker process down on frames {first} to {last} (hyperframe {job.id}): {death.how}",
+            stage=stage,
+            hyperframe=job.id,
+            frames=job.core,
+            hint=f"Too little memory, or a crash in native code; run it alone: --range {first}:{last + 1} --workers 1",
+        )
+        self._observe(_failed_attempt(task, job, error))
+        with self._lock:
+            job.attempt += 1
+            self._causes[task.id] = error
+            successor = next(self._new_numbers)
+            self._workers[successor] = self._workers.pop(number)
+            self._runners[successor] = self._runners.pop(number)
+            self._post(WorkerLost(number))
+            self._retries += not job.dropped and not self._stopping
+        if not self._stopping:
+            self._prepare_worker(successor)
+
     def _run_tasks(self, tasks: tuple[Task, ...], number: int) -> None:
         for task in tasks:
-            self._run_task(task, number)
+            try:
+                self._run_task(task, number)
+            except WorkerDiedError as death:
+                self._replace_worker(task, number, death)
+                return  # those that follow are lost with the worker
 
     def _run_task(self, task: Task, number: int) -> None:
         job = self._jobs[task.id]
         began = time.perf_counter_ns()
         try:
             self._run_group(job, task, self._runners[number])
+        except WorkerDiedError:
+            raise
         except BaseException as error:  # noqa: BLE001 - counted, reported, and retried or ended by the scheduler
             self._task_failed(task, job, error)
             return
@@ -487,14 +528,14 @@ class Engine:
                 "id": job.id,
                 "stage": self._group_name(task.stage) if self._plan.groups else "pass",
                 "part": task.part,
-                "worker": number,
+                "worker": self._workers[number].worker.index,
                 "begin_ns": began,
                 "duration_ns": ns,
             }
         )
         self._post(Done(task, ns))
 
-    def _run_group(self, job: Job, task: Task, runner: GroupRunner) -> None:
+    def _run_group(self, job: Job, task: Task, runner: Runner) -> None:
         if not self._plan.groups:
             return
         group = self._plan.groups[task.stage]
@@ -504,9 +545,7 @@ class Engine:
             runner.run(job, task.stage, task.part)
 
     def _task_failed(self, task: Task, job: Job, error: BaseException) -> None:
-        self._observe(
-            {"kind": "failed", "sequence": task.id, "id": job.id, "attempt": job.attempt, "error": str(error)}
-        )
+        self._observe(_failed_attempt(task, job, error))
         with self._lock:
             job.attempt += 1
             self._causes[task.id] = error
@@ -570,9 +609,7 @@ class Engine:
         for thread in self._threads:
             if thread is not threading.current_thread():
                 thread.join()
-        for worker in self._workers.values():
-            worker.inbox.put(None)
-            worker.thread.join()
+        self._end_workers()
         try:
             if self._error is None:
                 for sink in self.setup.sinks.values():
@@ -594,6 +631,19 @@ class Engine:
         self._forget()
         self._finished.set()
 
+    def _end_workers(self) -> None:
+        with self._lock:
+            workers = dict(self._workers)
+        for worker in workers.values():
+            worker.inbox.put(None)
+        for worker in workers.values():
+            worker.thread.join()
+        closing = [threading.Thread(target=runner.close) for runner in self._runners.values()]
+        for thread in closing:
+            thread.start()
+        for thread in closing:
+            thread.join()
+
     def _forget(self) -> None:
         """Let the frame memory go with the run, whoever still holds its handle."""
         self._input_pools.clear()
@@ -612,7 +662,10 @@ class Engine:
             for name, spent in runner.seconds.items():
                 busy[name] = busy.get(name, 0.0) + spent
         idle_ns = sum(worker.waited_ns for worker in self._workers.values())
+        idle_ns += sum(runner.waited_ns for runner in self._runners.values())
         warnings = list(setup.warnings)
+        if deaths := [death for runner in self._runners.values() for death in runner.deaths]:
+            warnings.append(_told_deaths(deaths))
         for source in setup.sources.values():
             warnings += source.warnings
         for sink in setup.sinks.values():
@@ -681,6 +734,16 @@ class Engine:
             yield observation
             if observation["kind"] == "finished":
                 return
+
+
+def _failed_attempt(task: Task, job: Job, error: BaseException) -> Observation:
+    return {"kind": "failed", "sequence": task.id, "id": job.id, "attempt": job.attempt, "error": str(error)}
+
+
+def _told_deaths(deaths: list[str]) -> str:
+    more = f", and {len(deaths) - 3} more" if len(deaths) > 3 else ""
+    what = count_text(len(deaths), "worker process", "worker processes")
+    return f"{what} died and {'was' if len(deaths) == 1 else 'were'} started again: {'; '.join(deaths[:3])}{more}"
 
 
 def _put_dropping_oldest(target: queue.Queue[Observation], observation: Observation) -> None:

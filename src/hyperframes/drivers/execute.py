@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from fractions import Fraction
 
-__all__ = ["Buffer", "Carried", "GroupRunner", "Job", "result_of"]
+__all__ = ["Buffer", "Carried", "GroupRunner", "Job", "Runner", "bring_tails", "keep_tails", "part_of", "result_of"]
 
 
 @dataclass(slots=True, eq=False)
@@ -78,6 +78,33 @@ class Carried:
     """By output port: the last entries made, which the next hyperframe's readers need again."""
 
 
+class Runner(Protocol):
+    """Runs groups of stages for one worker, here or in another process."""
+
+    seconds: dict[str, float]
+    """Time spent in each stage's operator."""
+    waited_ns: int
+    """Time a task was on its way to where it runs and back, summed: idle while work was there."""
+    deaths: list[str]
+    """How worker processes ended that had to be started again, and when."""
+
+    def prepare(self) -> None:
+        """Get ready for the first task, and again after its worker was lost."""
+        ...
+
+    def run(self, job: Job, number: int, part: int = 0) -> None:
+        """Run (a part of) group `number` on an independent hyperframe."""
+        ...
+
+    def run_sequential(self, job: Job, number: int, carried: Carried) -> None:
+        """Run a stage that carries state; the driver calls it for one hyperframe after the other."""
+        ...
+
+    def close(self) -> None:
+        """End what was started for it; no task follows."""
+        ...
+
+
 class GroupRunner:
     """Runs groups on one worker; holds what its operators prepared and its scratch memory."""
 
@@ -85,6 +112,8 @@ class GroupRunner:
         self.plan, self.worker = plan, worker
         self.seconds: dict[str, float] = {}
         """Time spent in each stage's operator."""
+        self.waited_ns = 0
+        self.deaths: list[str] = []
         self._prepared: dict[int, Any] = {}
         self._scratch: dict[int, tuple[Array, ...]] = {}
 
@@ -92,6 +121,11 @@ class GroupRunner:
         """Let every operator make what this worker shares between hyperframes."""
         for index in {i for group in self.plan.groups for i in group.stages}:
             self._prepared_for(index)
+
+    def close(self) -> None:
+        """Let go of what was prepared."""
+        self._prepared.clear()
+        self._scratch.clear()
 
     def run(self, job: Job, number: int, part: int = 0) -> None:
         """Run (a part of) group `number` on an independent hyperframe."""
@@ -147,6 +181,12 @@ class GroupRunner:
 
     def run_sequential(self, job: Job, number: int, carried: Carried) -> None:
         """Run a stage that carries state; the driver calls it for one hyperframe after the other."""
+        bring_tails(self.plan, job, carried)
+        self.advance(job, number, carried)
+        keep_tails(self.plan, job, number, carried)
+
+    def advance(self, job: Job, number: int, carried: Carried) -> None:
+        """Run a stage that carries state on the frames that are new to it; its tails are the caller's."""
         (index,) = self.plan.groups[number].stages
         stage = self.plan.stages[index]
         start = self.plan.fresh_start(stage, job.core[0]) if carried.done is None else carried.done
@@ -155,7 +195,6 @@ class GroupRunner:
         for port in stage.outputs:
             owned = self.plan.ports[port].output.owned(core)  # type: ignore[union-attr]  # a stage's port
             if port in job.buffers:
-                self._bring_tail(job.buffers[port], carried.tails.get(port), owned[0])
                 targets[port] = Buffer(job.buffers[port].part(owned), *owned)
             elif isinstance(self.plan.ports[port].spec, RecordSpec):
                 targets[port] = Buffer((), *owned)
@@ -175,23 +214,6 @@ class GroupRunner:
         for port, found in rows.items():
             job.rows.setdefault(port, []).append((0, found))
         carried.state, carried.done = state, core[1]
-        self._keep_tails(job, stage, carried)
-
-    def _bring_tail(self, buffer: Buffer, tail: Buffer | None, stop: int) -> None:
-        if tail is None or buffer.start >= stop:
-            return
-        wanted = (buffer.start, stop)
-        for source, out in zip(tail.part(wanted), buffer.part(wanted), strict=True):
-            np.copyto(out, source)
-
-    def _keep_tails(self, job: Job, stage: PlannedStage, carried: Carried) -> None:
-        for port in stage.outputs:
-            if port not in job.buffers or not self.plan.margins[port].total:
-                continue
-            buffer = job.buffers[port]
-            start = max(buffer.start, self.plan.ports[port].owned(job.core)[1] - self.plan.margins[port].before)
-            copies = tuple(np.array(plane) for plane in buffer.part((start, buffer.stop)))
-            carried.tails[port] = Buffer(copies, start, buffer.stop)
 
     # Pieces of a stage ------------------------------------------------------------------------------------------------
 
@@ -342,6 +364,31 @@ class GroupRunner:
 
     def _input_length(self, job: Job, stage: PlannedStage) -> int | None:
         return self.plan.ports[stage.inputs[0]].length(job.num_frames)
+
+
+def bring_tails(plan: Plan, job: Job, carried: Carried) -> None:
+    """Copy what the hyperframe before made of this one's entries to the front of its buffers."""
+    for port, tail in carried.tails.items():
+        if port not in job.buffers or carried.done is None:
+            continue
+        buffer, output = job.buffers[port], plan.ports[port].output
+        assert output is not None
+        wanted = (buffer.start, output.owned((carried.done, carried.done))[0])
+        if wanted[0] < wanted[1]:
+            for source, out in zip(tail.part(wanted), buffer.part(wanted), strict=True):
+                np.copyto(out, source)
+
+
+def keep_tails(plan: Plan, job: Job, number: int, carried: Carried) -> None:
+    """Copy the last entries of a sequential stage, which the next hyperframe's readers need again."""
+    (index,) = plan.groups[number].stages
+    for port in plan.stages[index].outputs:
+        if port not in job.buffers or not plan.margins[port].total:
+            continue
+        buffer = job.buffers[port]
+        start = max(buffer.start, plan.ports[port].owned(job.core)[1] - plan.margins[port].before)
+        copies = tuple(np.array(plane) for plane in buffer.part((start, buffer.stop)))
+        carried.tails[port] = Buffer(copies, start, buffer.stop)
 
 
 def part_of(core: Range, part: int, parts: int) -> Range:

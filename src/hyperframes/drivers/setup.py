@@ -11,6 +11,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from hyperframes.drivers.machine import available_memory, check_process_limit, machine_facts
+from hyperframes.drivers.processes import THREADS_OF_A_PROCESS, check_not_importing, pickled_operators
 from hyperframes.errors import PipelineError
 from hyperframes.frames import FrameSpec, RecordSpec
 from hyperframes.media import Passthrough
@@ -43,11 +44,22 @@ class Setup:
     warnings: list[str] = field(default_factory=list)
     size_reasons: tuple[str, ...] = ()
     """Why the size is what it is."""
+    operators: tuple[bytes, ...] = ()
+    """Of all stages, pickled, where workers are processes."""
 
     @property
     def num_workers(self) -> int:
         """Workers of all resources."""
         return sum(self.workers.values())
+
+    @property
+    def uses_processes(self) -> bool:
+        """Whether workers are processes, which see slabs and no other memory."""
+        return self.pipeline.options.executor == "processes"
+
+    def views(self, port: int) -> bool:
+        """Whether a source's arrays are viewed where they lie: nothing of it is copied to slabs."""
+        return self.sources[port].arrays() is not None and not self.uses_processes
 
     @property
     def in_flight(self) -> int:
@@ -70,7 +82,7 @@ class Setup:
 
     def input_slabs(self, port: int) -> int:
         """Input slabs of a source: none where its arrays are viewed."""
-        if self.sources[port].arrays() is not None:
+        if self.views(port):
             return 0
         return self.in_flight * (2 if port in self.plan.sinks.values() else 1)
 
@@ -130,8 +142,15 @@ def set_up(pipeline: Pipeline, *, open_sinks: bool = True) -> Setup:
     HyperframesError
         Before a frame is read, if anything does not fit; whatever was opened is closed again.
     """
+    options = pipeline.options
+    if options.executor == "processes":
+        check_not_importing()
+    elif options.executor != "threads":
+        raise PipelineError(
+            f"the executor {options.executor!r} is not in this version: expected 'threads' or 'processes'",
+            got=options.executor,
+        )
     with contextlib.ExitStack() as stack:
-        options = pipeline.options
         sources: dict[str, Source] = {}
         for name, what in pipeline.sources.items():
             source = open_source(what, on_size_change=options.on_size_change)
@@ -149,7 +168,10 @@ def set_up(pipeline: Pipeline, *, open_sinks: bool = True) -> Setup:
         by_port = dict(enumerate(sources.values()))
         setup = Setup(pipeline, by_port, sinks, plan, 1, workers, _run_id(plan, by_port), list(warnings))
         _choose_size(setup)
-        if crowded := check_process_limit(setup.num_workers + len(sources) + 2):
+        if setup.uses_processes:
+            setup.operators = pickled_operators(plan)
+        threads = setup.num_workers * (1 + THREADS_OF_A_PROCESS * setup.uses_processes)
+        if crowded := check_process_limit(threads + len(sources) + 2):
             setup.warnings.append(crowded)
         stack.pop_all()
         return setup

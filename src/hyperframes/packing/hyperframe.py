@@ -81,6 +81,8 @@ class Hyperframe:
     spec: FrameSpec
     slab: Slab | None = None
     """The memory the planes lie in, for drivers; None for arrays of others."""
+    offset: int = 0
+    """Frame slot of the slab at which the planes begin."""
     records: Records | None = None
     """Rows of the frames held, where an operator reads records; `planes` is empty then."""
 

@@ -179,6 +179,7 @@ class Packer:
             stream_length=stream_length,
             repaired_pts=self.repaired_pts,
             slab=slab,
+            offset=read[0] - self._base,
         )
         self._core_start = stop
         self.num_sealed += 1
@@ -199,6 +200,7 @@ def _hyperframe(
     stream_length: int | None,
     repaired_pts: bool = False,
     slab: Slab | None = None,
+    offset: int = 0,
 ) -> Hyperframe:
     """Put a hyperframe together; its planes are made read-only views."""
     for plane in planes:
@@ -221,7 +223,7 @@ def _hyperframe(
         stream_length=stream_length,
     )
     mask = np.ones(read[1] - read[0], bool)
-    return Hyperframe(header, planes, slice(core[0] - read[0], core[1] - read[0]), mask, spec, slab)
+    return Hyperframe(header, planes, slice(core[0] - read[0], core[1] - read[0]), mask, spec, slab, offset)
 
 
 def view(
