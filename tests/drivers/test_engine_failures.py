@@ -5,7 +5,7 @@ import time
 
 import numpy as np
 import pytest
-from tests.drivers.test_engine_equals_whole import RunningSum, WindowSum, as_stream, frames_of
+from tests.drivers.exact_operators import RunningSum, WindowSum, as_stream, frames_of
 
 import hyperframes as hf
 from hyperframes.errors import CancelledError, FrameError, OperatorError, PipelineError

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tests.drivers.test_engine_equals_whole import Resample, RunningSum, WindowMax, WindowSum
+from tests.drivers.exact_operators import Resample, RunningSum, WindowMax, WindowSum
 
 import hyperframes as hf
 from hyperframes.errors import PipelineError, RegistryError

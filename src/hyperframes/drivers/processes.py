@@ -199,7 +199,10 @@ class RemoteRunner:
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, pass_fds=[other.fileno()], env={**os.environ, **dict.fromkeys(_THREAD_COUNTS, "1")}
+                command,
+                stdin=subprocess.DEVNULL,
+                pass_fds=[other.fileno()],
+                env={**os.environ, **dict.fromkeys(_THREAD_COUNTS, "1")},
             )
         except OSError as error:
             line.close()
@@ -238,8 +241,10 @@ class RemoteRunner:
         if self._line is not None:
             self._line.close()
             self._line = None
-        if code >= 0:
+        if code > 0:
             return WorkerDiedError(f"exit code {code}", killed=False)
+        if code == 0:  # or somebody else has waited for it, and then nobody knows
+            return WorkerDiedError("ended without a word", killed=True)
         names = {signum.value: signum.name for signum in signal.Signals}
         return WorkerDiedError(f"killed by {names.get(-code, f'signal {-code}')}", killed=True)
 

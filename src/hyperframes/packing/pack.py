@@ -101,7 +101,7 @@ class Packer:
         elif self._room_needed() - self._base > self._slab.capacity:
             self._slab = self._carry_over(self._slab)
         position = self.num_frames - self._base
-        return tuple(plane[position] for plane in self._slab.planes)
+        return tuple(plane[position, ...] for plane in self._slab.planes)  # frames of one value too are arrays
 
     def push(self, pts: int, duration: int = 0) -> Hyperframe | None:
         """Count the frame written to the slot; return the hyperframe that it completes, if it does."""
