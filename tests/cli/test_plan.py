@@ -83,6 +83,7 @@ def test_a_long_plan_is_cut_in_the_table_and_whole_in_json(call, tmp_path):
         (["--size", "5"], "size 5 was asked for; auto would begin with "),
         ([], "preset 16 to 128"),
         (["--max-memory", "120kB"], "is what fits in the memory allowed"),
+        (["--executor", "processes"], "arrays are copied to memory that worker processes share, which is counted here"),
     ],
 )
 def test_explain_says_why_this_size(call, array, options, said):

@@ -48,6 +48,14 @@ def test_the_result_is_that_of_the_whole_sequence(call, array, size, workers):
     assert np.array_equal(np.load("out.npy"), whole(2))
 
 
+@pytest.mark.slow  # processes take a moment to start
+def test_workers_may_be_processes(call, array):
+    outcome = call("run", array, "out.npy", "-p", "temporal_mean:radius=2", "--executor", "processes", "--json")
+    assert outcome.code == 0, outcome.err
+    assert json.loads(outcome.out)["executor"] == "processes"
+    assert np.array_equal(np.load("out.npy"), whole(2))
+
+
 def test_a_video_is_written_with_every_frame(call, clip):
     outcome = call("run", clip, "out.mp4", "-p", "temporal_mean:radius=1", "--quality", "0", "--codec", "libx264")
     assert outcome.code == 0, outcome.err
