@@ -73,3 +73,10 @@ def test_the_names_that_the_contract_promises_are_public(name):
 def test_dir_shows_every_public_name():
     package = importlib.import_module("hyperframes")
     assert set(package.__all__) <= set(dir(package))
+
+
+def test_dir_of_the_package_lists_what_is_public_and_nothing_it_imports_itself():
+    import hyperframes
+
+    shown = [name for name in dir(hyperframes) if not name.startswith("__")]
+    assert shown == sorted(hyperframes.__all__)

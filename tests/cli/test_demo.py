@@ -45,6 +45,6 @@ def test_the_demo_in_json_proves_that_both_kinds_gave_the_same_frames(call, quic
 def test_a_folder_that_cannot_be_made_is_said(call, tmp_path):
     (tmp_path / "file").touch()
     outcome = call("demo", "--out", "file/deeper")
-    assert outcome.code == 1
+    assert outcome.code == 2
     assert outcome.error == "cannot make the folder file/deeper: Not a directory"
     assert outcome.hint == "Name another one with --out DIR."

@@ -219,10 +219,22 @@ WRONG = {
         "Use --boundary replicate",
     ),
     "an unknown boundary": (["frames.npy", "out.npy", "--boundary", "mirror"], 2, "unknown boundary 'mirror'", "reflect"),
-    "no folder for the sink": (["frames.npy", "nowhere/out.npy"], 1, "cannot write nowhere/out.npy: 'nowhere' does not exist", "mkdir -p nowhere"),
-    "a folder where the sink should be": (["frames.npy", "taken.npy"], 1, "cannot write taken.npy: a folder stands there", "another name"),
-    "a sink that cannot be written": (["frames.npy", "/proc/out.npy"], 1, "cannot write /proc/out.npy", "may be written to"),
-    "an unknown suffix": (["frames.npy", "out.mp5"], 1, "no sink writes 'out.mp5'", "Did you mean 'out.mp4'?"),
+    "no folder for the sink": (["frames.npy", "nowhere/out.npy"], 2, "cannot write nowhere/out.npy: 'nowhere' does not exist", "mkdir -p nowhere"),
+    "a folder where the sink should be": (["frames.npy", "taken.npy"], 2, "cannot write taken.npy: a folder stands there", "another name"),
+    "a sink that cannot be written": (["frames.npy", "/proc/out.npy"], 2, "cannot write /proc/out.npy", "may be written to"),
+    "an unknown suffix": (["frames.npy", "out.mp5"], 2, "no sink writes 'out.mp5'", "Did you mean 'out.mp4'?"),
+    "a suffix that is near none": (["frames.npy", "out.gif"], 2, "no sink writes 'out.gif'", "Take one of these suffixes."),
+    "a codec for another container": (["frames.npy", "out.webm", "--codec", "libx264"], 2, ".webm files do not hold libx264", ".mkv, .mov, .mp4"),
+    "rows for a video": (["rows.csv", "out.mp4"], 2, "a video takes pictures, got array (2,)", "Write rows to .csv, .parquet or .npy."),
+    "flow for a video": (
+        ["frames.npy", "out.mp4", "-p", "optical_flow"], 2, "a video takes pictures, got array (48, 64, 2) float32",
+        "Write .npy, which holds arrays of any shape.",
+    ),
+    "gradients for a video": (
+        ["frames.npy", "out.mp4", "-p", "sobel:depth=float32"], 2, "a video takes pictures, got ", "--operator convert:dtype=uint8",
+    ),
+    "a sink in a configuration that is not TOML": (["--config", "bad.toml"], 2, "bad.toml: ", "docs/formats.md has an example"),
+    "a nearly right key of a configuration": (["--config", "near.toml"], 2, "near.toml: ", "Did you mean 'size'?"),
     "no sink": (["frames.npy"], 2, "run needs a sink after the source: got frames.npy", "For example: hyperframes run"),
     "nothing": ([], 2, "run needs a source and a sink: got nothing", "For example: hyperframes run"),
     "an executor of later": (
@@ -238,7 +250,7 @@ WRONG = {
     "a range without a colon": (["frames.npy", "out.npy", "--range", "7"], 2, "--range: expected START:STOP in frames, got '7'", "100:200"),
     "a range that runs backwards": (["frames.npy", "out.npy", "--range", "9:5"], 2, "expected 0 <= START <= STOP, got 9:5", "run --help"),
     "memory without a unit": (["frames.npy", "out.npy", "--max-memory", "lots"], 2, "--max-memory: expected a size such as 512MB or 2GiB", "2GiB"),
-    "an unknown codec": (["frames.npy", "out.mp4", "--codec", "h265x"], 2, "video codec 'h265x' is not known", "'h265'"),
+    "an unknown codec": (["frames.npy", "out.mp4", "--codec", "h265x"], 2, "video codec 'h265x' is not known", "'libx265'"),
     "a codec for an array": (["frames.npy", "out.npy", "--codec", "libx264"], 2, "--codec is for sinks that have a codec: out.npy has none", "out.mp4"),
     "a quality that is no number": (["frames.npy", "out.mp4", "--quality", "good"], 2, "--quality: expected a number, got 'good'", "--quality 20"),
     "a rate for a video": (["clip.mp4", "out.mp4", "--rate", "25"], 2, "--rate is for images and arrays: clip.mp4 has its own time", "Leave --rate out"),
@@ -248,7 +260,7 @@ WRONG = {
     "two outputs of one name": (["frames.npy", "./frames.npy", "out/"], 2, "two sources would both be written to out/frames.npy", "different names"),
     "a report for several sources": (["frames.npy", "clip.mp4", "out/", "--report", "r.html"], 2, "a report tells one run: got 2 sources", "one at a time"),
     "a configuration and a source": (["frames.npy", "--config", "job.toml"], 2, "stand in the file that --config names", "Leave them out"),
-    "no such configuration": (["--config", "job.toml"], 2, "cannot read the configuration job.toml: No such file", "run --help"),
+    "no such configuration": (["--config", "job.toml"], 2, "cannot read the configuration job.toml: No such file", "--config job.toml"),
     "a nearly right option": (["frames.npy", "out.npy", "--siez", "3"], 2, "no such option: --siez", "Did you mean '--size'?"),
     "a picture format that does not exist": (["frames.npy", "out.npy", "--pixel-format", "rgb25"], 2, "got 'rgb25'", "rgb24"),
 }  # fmt: skip
@@ -261,6 +273,9 @@ def test_what_is_wrong_is_said_in_one_sentence_with_a_hint_and_nothing_is_writte
     (tmp_path / "empty.mp4").touch()
     (tmp_path / "text.mp4").write_text("these are words, not pictures\n" * 20)
     (tmp_path / "clip.mp4").write_bytes(clip.read_bytes())
+    (tmp_path / "rows.csv").write_text("a,b\n1,2\n3,4\n")
+    (tmp_path / "bad.toml").write_text("[sources\n")
+    (tmp_path / "near.toml").write_text('[sources]\nsource = "frames.npy"\n[options]\nsiez = 8\n')
     before = {path.name for path in tmp_path.iterdir()}
     arguments, code, said, hint = WRONG[case]
     outcome = call("run", *arguments)
@@ -270,6 +285,54 @@ def test_what_is_wrong_is_said_in_one_sentence_with_a_hint_and_nothing_is_writte
     assert outcome.out == ""
     assert "Traceback" not in outcome.err
     assert {path.name for path in tmp_path.iterdir()} - before <= {"out"}
+
+
+def test_a_range_beyond_the_end_says_that_no_frame_was_delivered(call, clip):
+    outcome = call("run", clip, "out.mp4", "--range", "500:")
+    assert outcome.code == 1
+    assert outcome.error == "cannot write out.mp4: a video needs a frame, and none was delivered"
+    assert outcome.hint.startswith("Does --range begin before the stream ends")
+
+
+def test_images_take_a_quality_that_is_a_whole_number(call, array):
+    assert call("run", array, "small/%03d.jpg", "--quality", "20", "--range", ":2").code == 0
+    assert call("run", array, "large/%03d.jpg", "--quality", "95", "--range", ":2").code == 0
+    assert Path("small/000.jpg").stat().st_size < Path("large/000.jpg").stat().st_size
+    outcome = call("run", array, "out/%03d.jpg", "--quality", "92.5")
+    assert (outcome.code, outcome.error) == (2, "JPEG quality is a whole number from 0 to 100: got 92.5")
+
+
+def test_rows_are_called_rows_and_a_hyperframe_is_no_longer_than_the_stream(call, tmp_path):
+    (tmp_path / "rows.csv").write_text("t,a\n" + "".join(f"{t},{t * t}\n" for t in range(10)))
+    outcome = call("run", "rows.csv", "out.csv", "-p", "temporal_mean:radius=1")
+    assert outcome.out.startswith("out.csv: 10 rows in ")
+    assert " rows/s\n  1 hyperframe of 10 rows, halo 1 + 1, " in outcome.out
+
+
+def test_the_check_counts_results_where_they_are_not_as_many_as_frames(call, array):
+    outcome = call("run", array, "out.npy", "-p", "every:n=3", "--check", "--size", "16")
+    assert "  equals the whole sequence bit for bit: 14 results of 40 frames compared" in outcome.out
+
+
+def test_the_package_runs_as_a_module(array, tmp_path):
+    command = [sys.executable, "-m", "hyperframes", "run", array, "out.npy", "--quiet"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("out.npy: 40 frames in ")
+
+
+def test_help_says_defaults_and_ranges_and_no_types_of_flags(call, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "160")
+    said = " ".join(call("run", "--help").out.split())
+    for part in (
+        "[default: (auto)]",
+        "[default: (fifo)]",
+        "libx264 and libx265 0 to 51",
+        "such as 100:200",
+        "-p is short for",
+    ):
+        assert part in said
+    for part in ("<bool>", ", as "):
+        assert part not in said
 
 
 def test_credentials_never_appear(call):

@@ -5,7 +5,7 @@ import errno
 import pytest
 
 from hyperframes.cli import app
-from hyperframes.cli._show import COMMANDS, Interrupted, RunFailed, told
+from hyperframes.cli._show import COMMANDS, Interrupted, RunBegins, RunFailed, _state, told
 from hyperframes.errors import (
     CancelledError,
     FrameError,
@@ -23,7 +23,7 @@ from hyperframes.errors import (
     ("error", "code"),
     [
         (SourceError("x"), 1),
-        (SinkError("x"), 1),
+        (SinkError("x"), 2),  # before the run begins: see below
         (FrameError("x"), 1),
         (OperatorError("x"), 1),
         (MissingExtraError("the zarr sink", "zarr"), 1),
@@ -38,8 +38,17 @@ from hyperframes.errors import (
         (KeyboardInterrupt(), 130),
     ],
 )
-def test_every_kind_of_error_has_its_exit_code(error, code):
+def test_every_kind_of_error_has_its_exit_code(error, code, monkeypatch):
+    monkeypatch.setitem(_state, "running", False)
     assert told(error).code == code
+
+
+def test_a_sink_that_fails_while_frames_flow_is_no_wrong_usage(monkeypatch):
+    monkeypatch.setitem(_state, "running", False)
+    RunBegins().observe({"kind": "sealed"})
+    assert told(SinkError("x")).code == 2
+    RunBegins().observe({"kind": "began"})
+    assert told(SinkError("x")).code == 1
 
 
 def test_an_error_is_one_line_whatever_it_carries():

@@ -285,3 +285,16 @@ def _view(output, count):
 
     planes = tuple(np.zeros((count, *shape), output.spec.dtype) for shape in output.spec.shapes)
     return View(output, 0, count, planes)
+
+
+def test_an_option_that_is_nearly_right_is_put_right():
+    with pytest.raises(PipelineError) as caught:
+        operator(haloo=1)
+    assert str(caught.value) == (
+        "@hf.operator has no option 'haloo': expected one of halo, dependency, resource, planes, layout, output, name, "
+        "version, takes_mask"
+    )
+    assert caught.value.hint == "Did you mean 'halo'?"
+    with pytest.raises(PipelineError) as caught:
+        operator(strength=1)
+    assert caught.value.hint == "Parameters of its own make it an Operator class."

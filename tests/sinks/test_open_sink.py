@@ -83,7 +83,7 @@ def test_what_is_no_sink_is_refused():
 def test_options_reach_the_sink(tmp_path):
     with pytest.raises(SinkError, match="zarr compression 'gzip' is not known: expected none, lz4 or zstd"):
         open_sink(tmp_path / "x.zarr", compression="gzip")
-    with pytest.raises(SinkError, match="JPEG quality is 0 to 100: got 101"):
+    with pytest.raises(SinkError, match="JPEG quality is a whole number from 0 to 100: got 101"):
         open_sink(tmp_path / "x" / "%d.jpg", quality=101)
     with pytest.raises(SinkError, match=r"images are written as \.jpeg, \.jpg, \.png, \.tif, \.tiff: got '.gif'"):
         ImagesSink(tmp_path / "x" / "%d.gif")

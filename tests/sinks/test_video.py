@@ -644,7 +644,7 @@ def refusal(kind, call):
 def test_a_video_of_no_frame_is_refused_and_leaves_nothing(tmp_path):
     sink = start(tmp_path / "out.mp4", 0)
     text, _ = refusal(SinkError, sink.close)
-    assert text == f"cannot write {tmp_path / 'out.mp4'}: a video needs a frame, got none"
+    assert text == f"cannot write {tmp_path / 'out.mp4'}: a video needs a frame, and none was delivered"
     assert left_over(tmp_path) == []
 
 
@@ -654,7 +654,7 @@ def test_a_video_whose_frames_all_failed_says_so(tmp_path):
     sink.open(Target("frames", "frames", spec, 3))
     sink.write(clip_of(spec, moving(spec, 3), 0, 3, np.arange(3), mask=np.zeros(3, bool)))
     text, _ = refusal(SinkError, sink.close)
-    assert text.endswith("a video needs a frame, got none (3 failed)")
+    assert text.endswith("a video needs a frame, and none was delivered (3 failed)")
 
 
 def test_unknown_suffixes_and_codecs_name_the_known_ones(tmp_path):
@@ -698,8 +698,9 @@ def test_what_is_no_picture_is_refused(tmp_path):
     sink = VideoSink(tmp_path / "out.mp4")
     text, hint = refusal(SinkError, lambda: sink.open(Target("x", "frames", FrameSpec.array((7,), np.float64), 1)))
     assert text == f"cannot write {tmp_path / 'out.mp4'}: a video takes pictures, got array (7,) float64"
-    assert "convert" in hint
-    text, _ = refusal(SinkError, lambda: sink.open(Target("x", "records", RecordSpec(()), 1)))
+    assert hint == "Write rows to .csv, .parquet or .npy."
+    text, hint = refusal(SinkError, lambda: sink.open(Target("x", "records", RecordSpec(()), 1)))
+    assert hint == "Write records to .parquet, .csv or .jsonl."
     assert text.endswith("a video takes pictures, got records")
 
 
@@ -707,7 +708,7 @@ def test_unconverted_pictures_are_refused_with_the_conversion(tmp_path):
     sink = VideoSink(tmp_path / "out.mp4")
     text, hint = refusal(SinkError, lambda: sink.open(Target("x", "frames", picture("rgb24"), 1)))
     assert text.endswith("libx264 was to get yuv420p pictures, got rgb24")
-    assert hint == "Convert them first: --operator convert:pixel_format=yuv420p"
+    assert hint == "Convert them first: --operator convert:format=yuv420p"
 
 
 def test_pixel_formats_that_the_codec_lacks_or_the_size_forbids_are_refused(tmp_path):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from hyperframes.cli import _show
 from hyperframes.cli.demo import demo
@@ -16,8 +17,28 @@ from hyperframes.cli.run import run
 
 __all__ = ["app", "main"]
 
+
+class _PlainHelp:
+    """Shows --help without the type that flags have, as our own flags are."""
+
+    def get_help_option(self, ctx: Any) -> Any:
+        option = super().get_help_option(ctx)  # type: ignore[misc]  # of the parser's class that stands beside it
+        if option is not None:
+            option.metavar = ""
+        return option
+
+
+class _Command(_PlainHelp, TyperCommand):
+    pass
+
+
+class _Group(_PlainHelp, TyperGroup):
+    pass
+
+
 app = typer.Typer(
     name="hyperframes",
+    cls=_Group,
     help="Pack frames of video and sensor data into scheduled hyperframes, and run operators over them.",
     epilog="Results go to stdout, everything else to stderr. Exit: 0 done, 1 run failed, 2 wrong usage, 130 interrupted.",
     add_completion=False,
@@ -38,16 +59,28 @@ def _print_version(wanted: bool) -> None:
 def _top(
     context: typer.Context,
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Say which version this is.")
+        bool,
+        typer.Option(
+            "--version", metavar="", callback=_print_version, is_eager=True, help="Say which version this is."
+        ),
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", callback=_show.set_debug, help="Show tracebacks.")] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", metavar="", callback=_show.set_debug, help="Show tracebacks.")
+    ] = False,
 ) -> None:
     if context.invoked_subcommand is None:
         print(context.get_help())
 
 
+EPILOGS = {
+    "run": "Reads video of any kind, y4m (- is standard input), images (a folder, 'in/*.png', in/%06d.png), .npy, .zarr, "
+    ".csv, .tsv, .parquet, raw samples (x.raw?shape=480,640&dtype=uint8) and synthetic:moving. Writes .mp4, .mkv, .mov, "
+    ".webm, .avi, .y4m (- is standard output), images (out/ or out/%06d.png), .npy, .zarr, .csv, .parquet, .jsonl and "
+    "null: (nothing). docs/formats.md has them all, with their options and an example of --config."
+}
+
 for command in (run, plan, operators, doctor, demo):
-    app.command()(command)
+    app.command(cls=_Command, epilog=EPILOGS.get(command.__name__))(command)
 
 
 def main() -> None:

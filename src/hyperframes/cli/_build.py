@@ -26,9 +26,17 @@ def pipeline_from_file(path: Path, options: Mapping[str, Any]) -> Pipeline:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise PipelineError(f"cannot read the configuration {path}: {reason}", got=str(path)) from error
-    pipeline = Pipeline.from_toml(text)
+        raise PipelineError(
+            f"cannot read the configuration {path}: {reason}", got=str(path), hint="Name a TOML file: --config job.toml"
+        ) from error
+    try:
+        pipeline = Pipeline.from_toml(text)
+    except PipelineError as error:
+        raise PipelineError(f"{path}: {error}", stage=error.stage, got=error.got, hint=error.hint or _TOML) from error
     return pipeline.replace(options=dataclasses.replace(pipeline.options, **options))
+
+
+_TOML = "It has [sources], [[stages]], [sinks] and [options]; docs/formats.md has an example."
 
 
 def pipelines_from_paths(

@@ -16,6 +16,7 @@ __all__ = [
     "Debug",
     "Json",
     "Operators",
+    "Quiet",
     "byte_size",
     "frame_range",
     "number",
@@ -26,13 +27,20 @@ __all__ = [
 PACKING, FRAMES, OUTPUT = "How it runs", "What the operators see", "What is written and told"
 
 Debug = Annotated[
-    bool, typer.Option("--debug", callback=_show.set_debug, help="Show tracebacks.", rich_help_panel=OUTPUT)
+    bool, typer.Option("--debug", metavar="", callback=_show.set_debug, help="Show tracebacks.", rich_help_panel=OUTPUT)
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else on stdout.", rich_help_panel=OUTPUT)]
+Json = Annotated[
+    bool, typer.Option("--json", metavar="", help="Print JSON, and nothing else on stdout.", rich_help_panel=OUTPUT)
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", metavar="", help="No progress.", rich_help_panel=OUTPUT)]
 Operators = Annotated[
     list[str] | None,
     typer.Option(
-        "--operator", "-p", metavar="NAME[:k=v,...]", help="An operator with its parameters; several form a chain."
+        "--operator",
+        "-p",
+        metavar="NAME[:k=v,...]",
+        help="An operator with its parameters, such as gaussian:sigma=2; -p is short for it. Given several times they "
+        "form a chain, in that order. 'hyperframes operators' lists them.",
     ),
 ]
 Config = Annotated[
@@ -41,51 +49,90 @@ Config = Annotated[
 ]
 Size = Annotated[
     str | None,
-    typer.Option(metavar="N|auto", help="Frames that a hyperframe owns.", rich_help_panel=PACKING),
+    typer.Option(metavar="N|auto", help="Frames that a hyperframe owns.", show_default="auto", rich_help_panel=PACKING),
 ]
-Workers = Annotated[str | None, typer.Option(metavar="N|auto", help="How many work at once.", rich_help_panel=PACKING)]
+Workers = Annotated[
+    str | None,
+    typer.Option(metavar="N|auto", help="How many work at once.", show_default="auto", rich_help_panel=PACKING),
+]
 Executor = Annotated[
     str | None,
     typer.Option(
         metavar="threads|processes",
         help="Where the work runs: processes for operators that hold Python's lock.",
+        show_default="threads",
         rich_help_panel=PACKING,
     ),
 ]
 MaxMemory = Annotated[
-    str | None, typer.Option(metavar="SIZE", help="For frames: 512MB, 2GiB.", rich_help_panel=PACKING)
+    str | None,
+    typer.Option(
+        metavar="SIZE",
+        help="For frames, such as 512MB or 2GiB; libraries and codecs come on top.",
+        show_default="half of what is free",
+        rich_help_panel=PACKING,
+    ),
 ]
 Boundary = Annotated[
     str | None,
     typer.Option(
         metavar="replicate|reflect|constant[:VALUE]|none",
         help="What stands beyond the ends of the stream.",
+        show_default="replicate",
         rich_help_panel=FRAMES,
     ),
 ]
 PixelFormat = Annotated[
     str | None,
-    typer.Option(metavar="native|rgb24|gray|...", help="Format that operators are given.", rich_help_panel=FRAMES),
+    typer.Option(
+        metavar="native|rgb24|gray|...",
+        help="Format that operators are given.",
+        show_default="native",
+        rich_help_panel=FRAMES,
+    ),
 ]
 Dtype = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Sample type that operators are given.", rich_help_panel=FRAMES)
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Sample type that operators are given, such as float32.",
+        show_default="as it comes",
+        rich_help_panel=FRAMES,
+    ),
 ]
-Layout = Annotated[str | None, typer.Option(metavar="NHWC|NCHW", help="Order of the axes.", rich_help_panel=FRAMES)]
+Layout = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NHWC|NCHW", help="Order of the axes.", show_default="as operators want it", rich_help_panel=FRAMES
+    ),
+]
 FrameRange = Annotated[
     str | None,
     typer.Option(
-        "--range", metavar="START:STOP", help="Frames to work on; halo is read beyond them.", rich_help_panel=FRAMES
+        "--range",
+        metavar="START:STOP",
+        help="Frames to work on, such as 100:200, 100: or :200; halo is read beyond them.",
+        show_default="all",
+        rich_help_panel=FRAMES,
     ),
 ]
 Rate = Annotated[
     str | None,
     typer.Option(
-        metavar="FPS", help="Frames a second of images and arrays, as 25 or 30000/1001.", rich_help_panel=FRAMES
+        metavar="FPS",
+        help="Frames a second of images and arrays, such as 25 or 30000/1001.",
+        show_default="25",
+        rich_help_panel=FRAMES,
     ),
 ]
 OnSizeChange = Annotated[
     str | None,
-    typer.Option(metavar="scale|split|fail", help="When pictures change size in mid-stream.", rich_help_panel=FRAMES),
+    typer.Option(
+        metavar="scale|split|fail",
+        help="When pictures change size in mid-stream.",
+        show_default="scale",
+        rich_help_panel=FRAMES,
+    ),
 ]
 
 _BYTES = re.compile(r"(?P<number>\d+(\.\d+)?)\s*(?P<unit>([kmgt]i?)?b?)", re.IGNORECASE)

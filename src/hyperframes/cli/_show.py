@@ -7,16 +7,23 @@ import sys
 import traceback
 from typing import Any, NamedTuple
 
-from hyperframes.errors import CancelledError, HyperframesError, PipelineError, RegistryError, without_credentials
+from hyperframes.errors import (
+    CancelledError,
+    HyperframesError,
+    PipelineError,
+    RegistryError,
+    SinkError,
+    without_credentials,
+)
 
-__all__ = ["Interrupted", "RunFailed", "Told", "console", "exit_code_of", "set_debug", "tell", "told"]
+__all__ = ["Interrupted", "RunBegins", "RunFailed", "Told", "console", "exit_code_of", "set_debug", "tell", "told"]
 
 PIPED_COLUMNS = 160
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 
 COMMANDS = ("run", "plan", "operators", "doctor", "demo")
 
-_state = {"debug": False}
+_state = {"debug": False, "running": False}
 
 
 class Interrupted(HyperframesError):
@@ -41,9 +48,19 @@ def set_debug(wanted: bool) -> None:
         _state["debug"] = True
 
 
+class RunBegins:
+    """An instrument that notes when frames begin to flow: sinks that fail from then on are no wrong usage."""
+
+    def observe(self, observation: dict[str, Any]) -> None:
+        """Take note of the beginning."""
+        if observation["kind"] == "began":
+            _state["running"] = True
+
+
 def exit_code_of(app: Any, arguments: list[str]) -> int:
     """Run `app`, tell what went wrong on stderr, and return the exit code."""
     _state["debug"] = os.environ.get("HYPERFRAMES_DEBUG", "") not in {"", "0"}
+    _state["running"] = False
     try:
         code = app(arguments, prog_name="hyperframes", standalone_mode=False)
         sys.stdout.flush()
@@ -89,7 +106,9 @@ def told(error: BaseException) -> Told:
     if isinstance(error, KeyboardInterrupt | Interrupted | CancelledError):
         return Told(str(error) or "interrupted", getattr(error, "hint", None), INTERRUPTED)
     if isinstance(error, HyperframesError):
-        code = USAGE if isinstance(error, PipelineError | RegistryError) else FAILED
+        usage = isinstance(error, PipelineError | RegistryError)
+        usage |= isinstance(error, SinkError) and not _state["running"]  # an unknown suffix, a folder that is not there
+        code = USAGE if usage else FAILED
         return Told(_one_line(str(error)), error.hint, code)
     if isinstance(error, MemoryError):
         return Told("out of memory", "Use a smaller --size, fewer --workers, or --max-memory.", FAILED)

@@ -31,7 +31,7 @@ def demo(
         "hyperframes-demo"
     ),
     as_json: _options.Json = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.", rich_help_panel=_options.OUTPUT)] = False,
+    quiet: _options.Quiet = False,
     debug: _options.Debug = False,
 ) -> None:
     """Denoise a short clip: plan, check, run, compare with a plain loop, write demo.mp4 and report.html.

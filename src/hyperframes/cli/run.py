@@ -35,6 +35,7 @@ def run(
         typer.Option(
             metavar="fifo|priority_by_index|priority_by_cost",
             help="Which hyperframe runs first.",
+            show_default="fifo",
             rich_help_panel=_options.PACKING,
         ),
     ] = None,
@@ -43,12 +44,18 @@ def run(
         typer.Option(
             metavar="sequential",
             help="Make every hyperframe wait for the one before.",
+            show_default="as operators say",
             rich_help_panel=_options.PACKING,
         ),
     ] = None,
     on_error: Annotated[
         str | None,
-        typer.Option(metavar="fail|continue|retry:N", help="When an operator fails.", rich_help_panel=_options.PACKING),
+        typer.Option(
+            metavar="fail|continue|retry:N",
+            help="When an operator fails.",
+            show_default="fail",
+            rich_help_panel=_options.PACKING,
+        ),
     ] = None,
     boundary: _options.Boundary = None,
     pixel_format: _options.PixelFormat = None,
@@ -59,11 +66,22 @@ def run(
     on_size_change: _options.OnSizeChange = None,
     codec: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Video encoder, as libx264 or ffv1.", rich_help_panel=_options.OUTPUT),
+        typer.Option(
+            metavar="NAME",
+            help="Video encoder, such as libx264, libx265, libvpx-vp9, libsvtav1, prores_ks, ffv1, mpeg4 or mjpeg.",
+            show_default="by suffix: libx264, webm libvpx-vp9, avi mpeg4",
+            rich_help_panel=_options.OUTPUT,
+        ),
     ] = None,
     quality: Annotated[
         str | None,
-        typer.Option(metavar="N", help="Of the encoder: lower is better.", rich_help_panel=_options.OUTPUT),
+        typer.Option(
+            metavar="N",
+            help="Of the encoder, lower is better: libx264 and libx265 0 to 51, libvpx-vp9 0 to 63, libsvtav1 1 to 63, "
+            "mpeg4 and mjpeg 1 to 31; of prores_ks the profile, 0 to 5. JPEG images: 0 to 100, higher is better.",
+            show_default="20, libx265 24, libvpx-vp9 31, libsvtav1 30, mpeg4 and mjpeg 3, JPEG 95",
+            rich_help_panel=_options.OUTPUT,
+        ),
     ] = None,
     report: Annotated[
         Path | None,
@@ -72,14 +90,20 @@ def run(
     check: Annotated[
         bool,
         typer.Option(
-            "--check", help="First compare with the whole sequence in one piece.", rich_help_panel=_options.OUTPUT
+            "--check",
+            metavar="",
+            help="First compare with the whole sequence in one piece.",
+            rich_help_panel=_options.OUTPUT,
         ),
     ] = False,
     checksum: Annotated[
-        bool, typer.Option("--checksum", help="SHA-256 over the frames written.", rich_help_panel=_options.OUTPUT)
+        bool,
+        typer.Option(
+            "--checksum", metavar="", help="SHA-256 over the frames written.", rich_help_panel=_options.OUTPUT
+        ),
     ] = False,
     as_json: _options.Json = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.", rich_help_panel=_options.OUTPUT)] = False,
+    quiet: _options.Quiet = False,
     debug: _options.Debug = False,
 ) -> None:
     """Run operators over a file and write the result.
@@ -161,7 +185,7 @@ def _carry_out(pipeline: Pipeline, *, quiet: bool, check: bool, report: Path | N
     checked = _checked(pipeline, quiet=quiet) if check else None
     with watched(quiet=quiet) as instruments:
         try:
-            result = run_pipeline(pipeline, instruments=instruments)
+            result = run_pipeline(pipeline, instruments=(*instruments, _show.RunBegins()))
         except KeyboardInterrupt as error:
             raise _interrupted(pipeline) from error
     for warning in result.warnings:
@@ -208,27 +232,27 @@ def _print_summary(result: RunResult, pipeline: Pipeline, checked: dict[str, Any
     import sys
 
     from hyperframes.cli._build import output_names
-    from hyperframes.drivers.quantity import bytes_text, count_text, rate_text, seconds_text, share_text
 
     # Frames on standard output leave no room for words there.
     stream = sys.stderr if "-" in output_names(pipeline) else sys.stdout
-    filtered = f" ({result.filtered:,} filtered)" if result.filtered else ""
-    out = "" if result.frames_in == result.frames_out else f" to {count_text(result.frames_out, 'result')}{filtered}"
-    name, frames = ", ".join(result.output) or "done", count_text(result.frames_in, "frame")
-    size, halo = count_text(result.size, "frame"), f"{result.halo.before} + {result.halo.after}"
-    share, memory = share_text(result.scheduler_share), bytes_text(result.peak_memory_bytes)
-    packed = f"{count_text(result.hyperframes, 'hyperframe')} of {size}, halo {halo}"
-    lines = [
-        f"{name}: {frames}{out} in {seconds_text(result.seconds)}, {rate_text(result.frames_per_second)}",
-        f"  {packed}, {count_text(result.workers, 'worker')}, scheduler share {share}, peak memory {memory}",
-    ]
+    lines = str(result).replace("\n", "\n  ").splitlines()
     if checked is not None:
-        lines.append(f"  equals the whole sequence bit for bit: {checked['frames']:,} frames compared")
+        lines.append(f"  equals the whole sequence bit for bit: {_compared_text(checked)}")
     if result.frames_sha256 is not None:
         lines.append(f"  sha256 of the frames {result.frames_sha256}")
     if report is not None:
         lines.append(f"  report {report}")
     print("\n".join(lines), file=stream)
+
+
+def _compared_text(checked: dict[str, Any]) -> str:
+    from hyperframes.drivers.quantity import count_text
+
+    part = "" if checked["complete"] else "the first "
+    frames = count_text(checked["frames"], "frame")
+    if checked["results"] == checked["frames"]:
+        return f"{part}{frames} compared"
+    return f"{count_text(checked['results'], 'result')} of {part}{frames} compared"
 
 
 def _fail_if_incomplete(told: list[dict[str, Any]]) -> None:

@@ -85,7 +85,7 @@ class CheckReport:
     def text(self) -> str:
         """Return the outcome in one sentence."""
         what = f"{'all' if self.complete else 'the first'} {count_text(self.frames, 'frame')}"
-        sizes = f"{count_text(self.hyperframes, 'hyperframe')} of {self.size}"
+        sizes = f"{count_text(self.hyperframes, 'hyperframe')} of {min(self.size, self.frames)}"
         if self.equal:
             return f"packed equals whole, bit for bit, on {what} in {sizes}"
         first = self.differences[0]

@@ -50,15 +50,15 @@ def count_text(count: int, noun: str, plural: str = "") -> str:
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
-def rate_text(per_second: float) -> str:
-    """Return frames a second.
+def rate_text(per_second: float, noun: str = "frame") -> str:
+    """Return frames, or whatever `noun` says, a second.
 
     Examples
     --------
-    >>> rate_text(1234.5), rate_text(7.25)
-    ('1,234 frames/s', '7.25 frames/s')
+    >>> rate_text(1234.5), rate_text(7.25, "row")
+    ('1,234 frames/s', '7.25 rows/s')
     """
-    return f"{number_text(per_second)} frames/s"
+    return f"{number_text(per_second)} {noun}s/s"
 
 
 def share_text(share: float) -> str:

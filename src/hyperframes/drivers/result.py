@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from hyperframes.drivers.quantity import bytes_text, count_text, rate_text, seconds_text, share_text
 from hyperframes.errors import PipelineError
 from hyperframes.frames import Array, Clip, Records
 from hyperframes.packing import Halo
@@ -50,6 +51,24 @@ class RunResult:
     sinks: Mapping[str, Sink] = field(default_factory=dict, repr=False)
     sources: Mapping[str, Source] = field(default_factory=dict, repr=False)
     recorder: Any = field(default=None, repr=False)
+
+    def __str__(self) -> str:
+        """Return two lines for people: what came out how fast, and how it was run."""
+        noun, filtered = self._noun(), f" ({self.filtered:,} filtered)" if self.filtered else ""
+        out = "" if self.frames_in == self.frames_out else f" to {count_text(self.frames_out, 'result')}{filtered}"
+        name, size = ", ".join(self.output) or "done", min(self.size, self.frames_in)
+        return (
+            f"{name}: {count_text(self.frames_in, noun)}{out} in {seconds_text(self.seconds)}, "
+            f"{rate_text(self.frames_per_second, noun)}\n"
+            f"{count_text(self.hyperframes, 'hyperframe')} of {count_text(size, noun)}, halo {self.halo.before} + "
+            f"{self.halo.after}, {count_text(self.workers, 'worker')}, scheduler share "
+            f"{share_text(self.scheduler_share)}, peak memory {bytes_text(self.peak_memory_bytes)}"
+        )
+
+    def _noun(self) -> str:
+        """Return what a frame of the sources is called: single numbers and vectors are rows."""
+        shapes = [source.spec.shapes[0] for source in self.sources.values()]
+        return "row" if shapes and all(len(shape) <= 1 for shape in shapes) else "frame"
 
     def followed_by(self, other: RunResult) -> RunResult:
         """Return the result of two runs, one after the other, as one: counts add up, the larger peak stays."""

@@ -246,7 +246,7 @@ def find_codec(name: str) -> Codec:
         f"video codec {name!r} {reason}; available: {', '.join(known)}",
         expected=known,
         got=name,
-        hint=f"Did you mean {near[0]!r}?" if near else f"Use one of: {', '.join(known)}.",
+        hint=f"Did you mean {_ALIASES.get(near[0], near[0])!r}?" if near else f"Use one of: {', '.join(known)}.",
     )
 
 

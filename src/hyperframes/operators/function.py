@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
 import importlib
+import inspect
 import sys
 import types
 import warnings
@@ -75,6 +77,11 @@ def operator(function: Function | None = None, /, **options: Any) -> Any:
     takes_mask : bool
         True: the function also gets ``mask=``, (T + halo,) bool, False where the boundary stands.
 
+    Raises
+    ------
+    PipelineError
+        If an option is unknown or makes no sense.
+
     Notes
     -----
     The frames given are read-only. The state handed to a sequential function is a copy (once per hyperframe), so it
@@ -88,9 +95,23 @@ def operator(function: Function | None = None, /, **options: Any) -> Any:
     >>> mean3(np.arange(5.0))
     array([1., 2., 3.])
     """
+    _check_options(options)
     if function is None:
         return functools.partial(_decorate, options=options)
     return _decorate(function, options)
+
+
+def _check_options(options: dict[str, Any]) -> None:
+    known = [name for name in inspect.signature(FunctionOperator).parameters if name != "function"]
+    for option in options:
+        if option not in known:
+            near = difflib.get_close_matches(option, known, n=1, cutoff=0.5)
+            raise PipelineError(
+                f"@hf.operator has no option {option!r}: expected one of {', '.join(known)}",
+                expected=tuple(known),
+                got=option,
+                hint=f"Did you mean {near[0]!r}?" if near else "Parameters of its own make it an Operator class.",
+            )
 
 
 def _decorate(function: Function, options: dict[str, Any]) -> FunctionOperator:

@@ -17,7 +17,7 @@ from hyperframes.sinks.null import NullSink
 
 __all__ = ["CallbackSink", "MemorySink", "NullSink", "Sink", "Target", "open_sink"]
 
-_VIDEO_SUFFIXES = (".mp4", ".mkv", ".mov", ".webm", ".avi", ".m4v", ".ts", ".mpg", ".ogv")
+_VIDEO_SUFFIXES = (".mp4", ".mkv", ".mov", ".webm", ".avi")
 _IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff")
 _SUFFIXES = {
     **dict.fromkeys(_VIDEO_SUFFIXES, "video"),
@@ -121,7 +121,7 @@ def _near(path: Path) -> str:
         return f"Number images: '{path.with_suffix('.png')}'."
     likeness = {suffix: difflib.SequenceMatcher(None, path.suffix.lower(), suffix).ratio() for suffix in _SUFFIXES}
     near = max(likeness, key=lambda suffix: likeness[suffix])  # the first of equals
-    return f"Did you mean '{path.with_suffix(near)}'?" if likeness[near] >= 0.5 else "Take one of these suffixes."
+    return f"Did you mean '{path.with_suffix(near)}'?" if likeness[near] > 0.5 else "Take one of these suffixes."
 
 
 def _check_place(path: Path, *, folder: bool) -> None:

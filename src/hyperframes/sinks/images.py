@@ -43,15 +43,15 @@ class ImagesSink(Sink):
     path : path
         A folder (images are called ``000000.png``, ...) or a pattern such as ``out/%06d.jpg``. The folder must not
         exist or be empty; it is filled as ``NAME.part`` and renamed when whole.
-    quality : int
-        Of JPEG, 0 to 100.
+    quality : int or float
+        Of JPEG, a whole number from 0 to 100; higher is better.
 
     Notes
     -----
     16 bits a sample are kept in PNG and TIFF. Failed frames are left out; the numbers tell which.
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, quality: int = 95) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, quality: float = 95) -> None:
         self.name = os.fspath(path)
         place = Path(self.name)
         numbered = _NUMBERED.search(place.name) is not None
@@ -68,9 +68,9 @@ class ImagesSink(Sink):
                 sink=self.name,
                 hint=f"Name the folder: out/{self._pattern}.",
             )
-        if not 0 <= quality <= 100:
-            raise SinkError(f"JPEG quality is 0 to 100: got {quality}", sink=self.name)
-        self._quality = quality
+        if not 0 <= quality <= 100 or quality != int(quality):
+            raise SinkError(f"JPEG quality is a whole number from 0 to 100: got {quality}", sink=self.name)
+        self._quality = int(quality)
         self._staged: StagedFolder | None = None
         self._encoders: ThreadPoolExecutor | None = None
         self._format = ""

@@ -219,8 +219,9 @@ class VideoSink(Sink):
             if not any(part.pts for part in self._parts):
                 self.abort()
                 raise self._error(
-                    "a video needs a frame, got none" + (f" ({self.num_failed} failed)" if self.num_failed else ""),
-                    "Check the range and what the operators leave out.",
+                    "a video needs a frame, and none was delivered"
+                    + (f" ({self.num_failed} failed)" if self.num_failed else ""),
+                    "Does --range begin before the stream ends, and do the operators leave some frames in?",
                 )
             joined = self._folder.partial(self.path.name)
             with joined.open("w+b", _BUFFER_BYTES) as file:
@@ -328,15 +329,12 @@ class VideoSink(Sink):
     def _checked(self, spec: Spec) -> FrameSpec:
         if not isinstance(spec, FrameSpec) or not spec.is_picture:
             got = str(spec) if isinstance(spec, FrameSpec) else "records"
-            raise self._error(
-                f"a video takes pictures, got {got}",
-                "Write .npy, .zarr or .parquet, or end with an operator that makes 8-bit pictures (convert).",
-            )
+            raise self._error(f"a video takes pictures, got {got}", _where_else(spec))
         (takes,) = self.accepts(spec) or ("",)
         if spec.pixel_format != takes:
             raise self._error(
                 f"{self._codec.name} was to get {takes} pictures, got {spec.pixel_format}",
-                f"Convert them first: --operator convert:pixel_format={takes}",
+                f"Convert them first: --operator convert:format={takes}",
             )
         return spec
 
@@ -424,6 +422,18 @@ class _Writing:
         with contextlib.suppress(OSError):
             self._file.close()  # what is still in the buffer is thrown away
         self._partial.unlink(missing_ok=True)
+
+
+def _where_else(spec: Spec) -> str:
+    """Return where results that are no pictures of 8 or more bits can go."""
+    if not isinstance(spec, FrameSpec):
+        return "Write records to .parquet, .csv or .jsonl."
+    shape = spec.shapes[0]
+    if len(shape) <= 1:
+        return "Write rows to .csv, .parquet or .npy."
+    if len(shape) == 2 or shape[-1] in {1, 3, 4}:
+        return "Write .npy, or end with an operator that makes pictures of integers: --operator convert:dtype=uint8."
+    return "Write .npy, which holds arrays of any shape."
 
 
 def _container(path: Path) -> Container:
