@@ -428,7 +428,7 @@ def every_error():
     yield from (errors.DeadlineError("a"), errors.CancelledError("a"), errors.SchedulingError("a", events=(1,)))
 
 
-@pytest.mark.parametrize("error", every_error(), ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("error", list(every_error()), ids=lambda error: type(error).__name__)
 def test_every_error_of_ours_survives_the_way_between_processes(error):
     again = pickle.loads(pickle.dumps(error))
     assert (type(again), str(again), again.__dict__) == (type(error), str(error), error.__dict__)
