@@ -92,6 +92,17 @@ def test_a_source_that_breaks_ends_the_run_with_its_error():
         hf.run(source, WindowSum(1, 1), size=4)
 
 
+class _FailsToPrepare(WindowSum):
+    def prepare(self, worker):
+        raise FileNotFoundError(2, "No such file or directory", "model.onnx")
+
+
+def test_a_worker_that_cannot_prepare_ends_the_run_however_early_that_is():
+    for _ in range(20):  # it may be before the other threads have begun
+        with pytest.raises(FileNotFoundError, match=r"model\.onnx"):
+            hf.start(as_stream(frames_of(4)), _FailsToPrepare(1, 1), workers=1).wait(20)
+
+
 def test_frames_of_another_shape_are_refused_with_their_position():
     source = as_stream(frames_of(6))
     whole = source.read

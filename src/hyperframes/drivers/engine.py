@@ -178,13 +178,15 @@ class Engine:
         self._libraries.__enter__()
         self._began = time.perf_counter()
         self._workers = start_workers(self.setup.workers)
-        threads = [threading.Thread(target=self._deliver, name="hyperframes-sinks", daemon=True)]
+        threads = []
         for port, source in self.setup.sources.items():
             threads.append(
                 threading.Thread(
                     target=self._intake, args=(port, source), name=f"hyperframes-source-{port}", daemon=True
                 )
             )
+        # The last, as it may find the run over at once, and joins the others: they must have begun.
+        threads.append(threading.Thread(target=self._deliver, name="hyperframes-sinks", daemon=True))
         self._threads = threads
         with self._lock:
             self._execute(self._scheduler.start())
