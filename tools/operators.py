@@ -6,14 +6,13 @@ python tools/operators.py --check   fail when the file is not what would be writ
 
 from __future__ import annotations
 
-import dataclasses
-import inspect
 import re
 import sys
 from pathlib import Path
 from typing import Any
 
 from hyperframes import registry
+from hyperframes.cli.operators import body_of, described, facts_of, value_text
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = Path("docs/operators.md")
@@ -25,46 +24,38 @@ HEAD = """# Operators
 <!-- Written by tools/operators.py from the operators' docstrings: `make docs`. -->
 
 Given as `NAME` or `NAME:key=value,key=value` to `--operator`, as a string or an object to `hf.run`. The halo is what an
-operator reads on each side of the frames it owns. `hyperframes operators NAME` prints the same.
+operator reads before + after the frames it owns. `hyperframes operators NAME` prints the same.
 """
 
 
 def page() -> str:
     """Return the text of docs/operators.md."""
     operators = {name: registry.operators.get(name) for name in registry.operators}
-    own = {name: cls for name, cls in operators.items() if cls.__module__.startswith(OWN)}
-    index = [f"- [{name}](#{name}): {_summary(cls)}" for name, cls in own.items()]
-    return "\n".join([HEAD, *index, *(section(name, cls) for name, cls in own.items())]) + "\n"
+    own = {name: described(name, cls) for name, cls in operators.items() if cls.__module__.startswith(OWN)}
+    index = [f"- [{name}](#{name}): {_markdown(told['help'])}" for name, told in own.items()]
+    return "\n".join([HEAD, *index, *(section(told) for told in own.values())]) + "\n"
 
 
-def section(name: str, cls: type) -> str:
-    """Return the part of the page about one operator."""
-    summary, _, rest = inspect.cleandoc(cls.__doc__ or "").partition("\n")
-    lines = ["", f"## {name}", "", summary]
-    fields = [field for field in dataclasses.fields(cls) if field.init]
-    if fields:
-        lines += ["", "| parameter | type | default |", "| --- | --- | --- |"]
-        lines += [f"| `{field.name}` | {_type(field)} | {_default(field)} |" for field in fields]
-    if rest.strip():
-        lines += ["", _markdown(rest.strip("\n"))]
+def section(told: dict[str, Any]) -> str:
+    """Return the part of the page about one operator, of which `told` is what the command line knows."""
+    lines = ["", f"## {told['name']}", "", _markdown(told["help"])]
+    if told["parameters"]:
+        lines += ["", "| parameter | type | default | meaning |", "| --- | --- | --- | --- |"]
+        lines += [_row(parameter) for parameter in told["parameters"]]
+    facts = [f"{name} {_cell(value)}" for name, value in facts_of(told).items()]
+    lines += ["", " · ".join(facts)]
+    if body := body_of(told):
+        lines += ["", _markdown(body)]
     return "\n".join(lines)
 
 
-def _summary(cls: type) -> str:
-    return inspect.cleandoc(cls.__doc__ or "").partition("\n")[0]
+def _row(parameter: dict[str, Any]) -> str:
+    default = "needed" if parameter["required"] else f"`{value_text(parameter['default'])}`".replace("``", "")
+    return f"| `{parameter['name']}` | {_cell(parameter['type'])} | {default} | {_cell(_markdown(parameter['help']))} |"
 
 
-def _type(field: dataclasses.Field[Any]) -> str:
-    name = field.type if isinstance(field.type, str) else getattr(field.type, "__name__", str(field.type))
-    return name.replace("|", "or")
-
-
-def _default(field: dataclasses.Field[Any]) -> str:
-    if field.default is not dataclasses.MISSING:
-        return f"`{field.default!r}`"
-    if field.default_factory is not dataclasses.MISSING:
-        return f"`{field.default_factory()!r}`"
-    return "required"
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
 
 
 def _markdown(text: str) -> str:

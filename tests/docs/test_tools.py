@@ -1,12 +1,19 @@
 """The other scripts of tools/: what they count and write."""
 
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
+from typing import ClassVar
 
 import pytest
 
 from hyperframes import registry
+from hyperframes.cli import app
+from hyperframes.cli._show import exit_code_of
+from hyperframes.cli.operators import described
+from hyperframes.operators import Contract, Operator, Output
+from hyperframes.packing import Halo
 
 
 def test_code_lines_leave_out_blanks_comments_and_docstrings(tool):
@@ -39,11 +46,11 @@ def test_size_prints_lines_per_file_and_the_difference_to_main(tool, tmp_path):
     ]
 
 
-@dataclass
-class Sharpen:
-    """Sharpen pictures.
+@dataclass(frozen=True)
+class Sharpen(Operator):
+    """Sharpen pictures by `amount`.
 
-    Halo 0. Keeps ``uint8``.
+    Keeps ``uint8``.
 
     Parameters
     ----------
@@ -56,16 +63,53 @@ class Sharpen:
     2.0
     """
 
+    name: ClassVar[str] = "sharpen"
     amount: float = 1.0
+    """How much: ``0|1``."""
+
+    def configure(self, inputs):
+        return Contract((Output("frames", "frames", inputs[0]),), Halo(1, 0))
+
+    def apply(self, inputs, outputs, state, prepared):
+        raise AssertionError("it is only described")
 
 
-def test_an_operator_section_has_its_parameters_and_its_docstring(tool):
-    text = tool("operators").section("sharpen", Sharpen)
-    assert text.startswith("\n## sharpen\n\nSharpen pictures.\n\n| parameter | type | default |")
-    assert "| `amount` | float | `1.0` |" in text
-    assert "Halo 0. Keeps `uint8`." in text
-    assert "### Parameters" in text
-    assert text.endswith("```pycon\n>>> Sharpen(2.0).amount\n2.0\n```")
+def test_an_operator_section_has_its_parameters_its_halo_and_its_docstring(tool):
+    text = tool("operators").section(described("sharpen", Sharpen))
+    assert (
+        text
+        == """
+## sharpen
+
+Sharpen pictures by `amount`.
+
+| parameter | type | default | meaning |
+| --- | --- | --- | --- |
+| `amount` | float | `1.0` | How much: `0\\|1`. |
+
+halo 1 + 0 with default parameters · dependency independent · outputs frames · resource compute
+
+Keeps `uint8`.
+
+### Examples
+
+```pycon
+>>> Sharpen(2.0).amount
+2.0
+```"""
+    )
+
+
+@pytest.mark.parametrize("name", sorted(registry.operators))
+def test_the_page_and_the_command_line_say_the_same_of_an_operator(root, capsys, name):
+    """Word for word, but for marks: what `hyperframes operators NAME` prints stands on the page, and the other way."""
+    assert exit_code_of(app, ["operators", name]) == 0
+    section = re.search(rf"(?ms)^## {name}\n(.*?)(?=^## |\Z)", (root / "docs/operators.md").read_text()).group(1)
+
+    def words(text):
+        return sorted(set(re.findall(r"\w+", re.sub(r"```(pycon)?|(?m:^\d+\. )|\[\d+\]_?", " ", text))))
+
+    assert set(words(capsys.readouterr().out)) - {name} == set(words(section)) - {name}
 
 
 @pytest.mark.parametrize("name", ["operators", "commands"])

@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import json
+import re
 from typing import Annotated, Any
 
 import typer
 
 from hyperframes.cli import _options, _show
 
-__all__ = ["operators"]
+__all__ = ["body_of", "described", "facts_of", "operators", "value_text"]
 
 
 def operators(
@@ -26,7 +27,7 @@ def operators(
     from hyperframes import registry
 
     if name is not None:
-        told = _described(name, registry.operators.get(name))
+        told = described(name, registry.operators.get(name))
         print(json.dumps(told, indent=2, default=str)) if as_json else _print_one(told)
         return
     listed = [_found(known) for known in registry.operators]
@@ -38,12 +39,13 @@ def _found(name: str) -> dict[str, Any]:
     from hyperframes import registry
 
     try:
-        return _described(name, registry.operators.get(name))
+        return described(name, registry.operators.get(name))
     except (ImportError, AttributeError) as error:
         return {"name": name, "help": f"cannot be loaded: {error}", "parameters": [], "broken": True}
 
 
-def _described(name: str, factory: Any) -> dict[str, Any]:
+def described(name: str, factory: Any) -> dict[str, Any]:
+    """Return what there is to say about an operator, as ``--json`` prints it."""
     from hyperframes.operators import Operator
     from hyperframes.operators.create import parameters
 
@@ -101,14 +103,19 @@ def _print_list(listed: list[dict[str, Any]]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, pad_edge=False, padding=(0, 2), show_header=False)
-    table.add_column(no_wrap=True)
-    table.add_column()
+    table = Table(box=None, pad_edge=False, padding=(0, 2), header_style="bold")
+    table.add_column("operator", no_wrap=True)
+    table.add_column("halo", no_wrap=True, justify="right")
+    table.add_column("what it does")
     for entry in listed:
-        table.add_row(Text(entry["name"], "bold"), Text(entry["help"], "red" if entry.get("broken") else ""))
+        said = Text(_plain(entry["help"]), "red" if entry.get("broken") else "")
+        table.add_row(Text(entry["name"], "bold"), _halo_text(entry.get("halo")), said)
     console = _show.console()
     console.print(table)
-    console.print("\nOne in full: hyperframes operators NAME")
+    console.print(
+        "\nThe halo is what is read before + after with default parameters; - where some must be given first."
+    )
+    console.print("One in full: hyperframes operators NAME")
 
 
 def _print_one(told: dict[str, Any]) -> None:
@@ -116,50 +123,79 @@ def _print_one(told: dict[str, Any]) -> None:
     from rich.text import Text
 
     console = _show.console()
-    console.print(Text(told["name"], "bold"), Text(told["help"]), sep="  ")
+    console.print(Text(told["name"], "bold"), Text(_plain(told["help"])), sep="  ")
     if told["parameters"]:
         table = Table(box=None, pad_edge=False, padding=(0, 2), header_style="bold")
-        for heading in ("parameter", "type", "default", ""):
+        for heading in ("parameter", "type", "default", "meaning"):
             table.add_column(heading)
         for p in told["parameters"]:
-            default = "needed" if p["required"] else _value(p["default"])
-            table.add_row(*(Text(str(cell)) for cell in (p["name"], p["type"], default, p["help"])))
+            default = "needed" if p["required"] else value_text(p["default"])
+            table.add_row(*(Text(str(cell)) for cell in (p["name"], p["type"], default, _plain(p["help"]))))
         console.print()
         console.print(table)
+    facts = facts_of(told)
     console.print()
-    for line in _facts(told):
-        console.print(Text(line))
-    body = told["documentation"].partition("\n")[2].strip()
-    if body:
+    console.print(Text(", ".join(f"{name} {value}" for name, value in facts.items())))
+    for heading, text in _sections(body_of(told)):
         console.print()
-        console.print(Text(_reflowed(body)))
+        if heading:
+            console.print(Text(heading, "bold"))
+        console.print(Text(_reflowed(text)))
+
+
+def facts_of(told: dict[str, Any]) -> dict[str, str]:
+    """Return halo, dependency and outputs, and what else is worth a word, as text by name."""
+    facts = {"halo": _halo_text(told["halo"]) + ("" if told["halo"] is None else " with default parameters")}
+    if told["halo"] is None:
+        facts["halo"] = "depends on its parameters"
+    else:
+        facts["dependency"] = told["dependency"]
+        facts["outputs"] = " and ".join(
+            o["name"] if o["name"] == o["kind"] else f"{o['name']} ({o['kind']})" for o in told["outputs"]
+        )
+        facts["resource"] = told["resource"]
+    if told["formats"]:
+        facts["takes"] = f"{', '.join(f.removeprefix('=') for f in told['formats'])} (other pictures are converted)"
+    return facts
+
+
+def body_of(told: dict[str, Any]) -> str:
+    """Return the documentation below the first line, without the section that repeats the parameters."""
+    body: str = told["documentation"].partition("\n")[2].strip("\n")
+    return re.sub(r"(?ms)^Parameters\n-+\n.*?(?=^\S[^\n]*\n-+\n|\Z)", "", body).strip("\n")
+
+
+def value_text(value: Any) -> str:
+    """Return a parameter's value as it is typed."""
+    if value is None:
+        return "none"
+    return "/".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def _halo_text(halo: dict[str, int] | None) -> str:
+    return "-" if halo is None else f"{halo['before']} + {halo['after']}"
+
+
+def _sections(body: str) -> list[tuple[str, str]]:
+    """Return (heading, text) of every section; the first has no heading."""
+    parts = re.split(r"(?m)^(\S[^\n]*)\n-{3,}\n", body)
+    found = [("", parts[0].strip("\n")), *zip(parts[1::2], (text.strip("\n") for text in parts[2::2]), strict=True)]
+    return [(heading, text) for heading, text in found if text]
+
+
+def _plain(text: str) -> str:
+    """Return `text` without the marks of reStructuredText."""
+    text = re.sub(r"(?m)^\.\. \[(\d+)\] ", r"[\1] ", text)
+    return re.sub(r"``?([^`]+)``?", r"\1", text.replace("]_", "]"))
 
 
 def _reflowed(text: str) -> str:
-    """Return `text` with the lines of each paragraph joined, so that they wrap where the terminal does."""
+    """Return `text` plain, the lines of each paragraph and list item joined, so that they wrap where the terminal does."""
     blocks = []
     for block in text.split("\n\n"):
-        lines = block.split("\n")
-        head = lines[:2] if len(lines) > 1 and set(lines[1]) == {"-"} else []
-        rest = lines[len(head) :]
-        if not any(line.startswith((" ", ">>>", "..", "|")) for line in rest):
-            rest = [" ".join(rest)] if rest else []
-        blocks.append("\n".join([*head, *rest]))
+        if block.lstrip().startswith(">>>"):
+            blocks.append(block)
+            continue
+        items = re.sub(r"\n(?!- |\.\. \[)\s*", " ", block)
+        blocks.append(_plain(items))
     return "\n\n".join(blocks)
-
-
-def _value(value: Any) -> str:
-    return "none" if value is None else "/".join(map(str, value)) if isinstance(value, tuple) else str(value)
-
-
-def _facts(told: dict[str, Any]) -> list[str]:
-    facts = []
-    if told["halo"] is not None:
-        facts.append(
-            f"halo {told['halo']['before']} + {told['halo']['after']} with default parameters, {told['dependency']}, "
-            f"{told['resource']}-bound"
-        )
-        facts.append("gives " + ", ".join(f"{o['name']} ({o['kind']})" for o in told["outputs"]))
-    if told["formats"]:
-        facts.append(f"takes {', '.join(told['formats'])}; other pictures are converted")
-    return facts
