@@ -79,11 +79,15 @@ class Options:
             check_choice(name, getattr(self, name))
         _check_count("size", self.size, "size counts the frames a hyperframe owns")
         _check_count("workers", self.workers, "workers counts those that compute")
-        start, stop = self.range
-        if start < 0 or (stop is not None and stop < start):
+        object.__setattr__(self, "range", _checked_range(self.range))
+        if self.max_memory is not None and (not _is_whole(self.max_memory) or self.max_memory < 1):
             raise PipelineError(
-                f"range: expected 0 <= START <= STOP, got {start}:{'' if stop is None else stop}", got=self.range
+                f"max_memory counts bytes: expected a whole number of at least 1, got {self.max_memory!r}",
+                got=self.max_memory,
+                hint="On the command line also as 512MB or 2GiB.",
             )
+        if not isinstance(self.checksum, bool):
+            raise PipelineError(f"checksum: expected true or false, got {self.checksum!r}", got=self.checksum)
 
 
 _CHOICES: dict[str, tuple[str, ...]] = {
@@ -104,9 +108,26 @@ def _check_count(name: str, value: int | str, what: str) -> None:
         )
 
 
-def check_choice(name: str, value: str) -> None:
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _checked_range(value: Any) -> tuple[int, int | None]:
+    """Return (start, stop) from a pair, or raise a PipelineError that says what a range is."""
+    if isinstance(value, list | tuple) and len(value) == 2:
+        start, stop = value
+        if _is_whole(start) and start >= 0 and (stop is None or (_is_whole(stop) and stop >= start)):
+            return start, stop
+    raise PipelineError(
+        f"range: expected (START, STOP) with 0 <= START <= STOP, or STOP None for the end, got {value!r}",
+        got=value,
+        hint="range=(100, 200) are the frames 100 to 199.",
+    )
+
+
+def check_choice(name: str, value: object) -> None:
     """Raise a PipelineError when `value` is not one the option `name` takes."""
-    if value not in _CHOICES[name]:
+    if not isinstance(value, str) or value not in _CHOICES[name]:
         known = ", ".join(filter(None, _CHOICES[name]))
         raise PipelineError(f"{name}: expected one of {known}, got {value!r}", expected=_CHOICES[name], got=value)
 
@@ -173,6 +194,11 @@ class Pipeline:
                 continue
             if not isinstance(entries, dict):
                 raise PipelineError(f"[{table}] is a table of the configuration: got {entries!r}")
+        if not isinstance(tables.get("stages", []), list):
+            raise PipelineError(
+                f"[[stages]] is a list of tables: got {tables['stages']!r}",
+                hint='Write [[stages]] on a line of its own, then operator = "temporal_mean:radius=2".',
+            )
         stages: list[Stage] = []
         for number, entry in enumerate(tables.get("stages", []), 1):
             where = f"stage {number} of the configuration"
@@ -188,8 +214,8 @@ class Pipeline:
         if not tables.get("sources"):
             raise PipelineError("the configuration needs a source", hint='For example: [sources] source = "in.mp4"')
         options = dict(tables.get("options", {}))
-        if "range" in options:
-            options["range"] = (options["range"][0], options["range"][1] if len(options["range"]) > 1 else None)
+        if isinstance(options.get("range"), list) and len(options["range"]) == 1:
+            options["range"] = [*options["range"], None]  # TOML has no null
         return cls(tables["sources"], _chain(stages, "source"), tables.get("sinks", {}), options_from(options))
 
     def to_toml(self) -> str:

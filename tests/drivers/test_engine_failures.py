@@ -231,3 +231,15 @@ def test_the_checksum_does_not_depend_on_the_size():
     frames = frames_of(30)
     sums = {hf.run(frames, WindowSum(1, 1), size=s, checksum=True).frames_sha256 for s in (1, 7, 30)}
     assert len(sums) == 1
+
+
+def test_a_fault_while_ending_reaches_those_who_wait(monkeypatch):
+    run = hf.start(as_stream(frames_of(20)), WindowSum(1, 1), size=4)
+    run.wait(10)
+
+    def broken(self, seconds, peak):
+        raise OSError("the result cannot be made")
+
+    monkeypatch.setattr("hyperframes.drivers.engine.Engine._make_result", broken)
+    with pytest.raises(OSError, match="the result cannot be made"):
+        hf.start(as_stream(frames_of(20)), WindowSum(1, 1), size=4).wait(10)

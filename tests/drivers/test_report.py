@@ -202,7 +202,7 @@ def test_a_scheduler_share_above_ten_percent_is_a_warning(share, warns):
     assert (warning is not None) == warns
     if warns:
         assert warning == (
-            "coordination took 13 % of the workers' time: expected at most 10 %. "
+            "the scheduler share is 13 % of the workers' time: expected at most 10 %. "
             "A larger --size makes fewer, longer tasks."
         )
         assert warning.replace("'", "&#x27;") in report.to_html()

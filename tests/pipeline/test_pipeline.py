@@ -119,7 +119,9 @@ def test_unknown_options_and_choices_are_named():
         Pipeline.of("x", [], scheduling_policy="lifo")
     with pytest.raises(PipelineError, match=r"size counts the frames a hyperframe owns: .* got 0"):
         Pipeline.of("x", [], size=0)
-    with pytest.raises(PipelineError, match="range: expected 0 <= START <= STOP, got 9:3"):
+    with pytest.raises(
+        PipelineError, match=r"range: expected \(START, STOP\) with 0 <= START <= STOP, .* got \(9, 3\)"
+    ):
         Pipeline.of("x", [], range=(9, 3))
 
 
@@ -155,6 +157,13 @@ def test_a_pipeline_reads_back_from_its_own_text():
         ("[sources]\nsource='a'\n[[stages]]\nop='x'", "stage 1 of the configuration has no 'op'"),
         ("[sources]\nsource='a'\n[options]\nsizes=3", "no option named 'sizes'"),
         ("[options]\nsize=3", "the configuration needs a source"),
+        ("stages='denoise'\n[sources]\nsource='a'", r"\[\[stages\]\] is a list of tables: got 'denoise'"),
+        ("[sources]\nsource='a'\n[options]\nrange=[]", r"range: expected \(START, STOP\) .* got \[\]"),
+        ("[sources]\nsource='a'\n[options]\nrange='0:5'", r"range: expected \(START, STOP\) .* got '0:5'"),
+        ("[sources]\nsource='a'\n[options]\nmax_memory='1GB'", "max_memory counts bytes: .* got '1GB'"),
+        ("[sources]\nsource='a'\n[options]\nmax_memory=-5", "max_memory counts bytes: .* got -5"),
+        ("[sources]\nsource='a'\n[options]\nchecksum='yes'", "checksum: expected true or false, got 'yes'"),
+        ("[sources]\nsource='a'\n[options]\nexecutor=3", "executor: expected one of threads, .* got 3"),
     ],
 )
 def test_faults_of_a_configuration_are_named(text, message):
@@ -166,6 +175,28 @@ def test_an_unknown_operator_in_a_configuration_names_the_nearest():
     with pytest.raises(RegistryError, match="no operator named 'temporal_meen'") as caught:
         Pipeline.from_toml("[sources]\nsource='a'\n[[stages]]\noperator='temporal_meen'")
     assert caught.value.hint == "Did you mean 'temporal_mean'?"
+
+
+def test_the_input_is_never_the_output(tmp_path):
+    clip = tmp_path / "rows.npy"
+    np.save(clip, np.zeros((5, 2)))
+    (tmp_path / "link.npy").symlink_to(clip)
+    before = clip.read_bytes()
+    for sink in (clip, tmp_path / "link.npy", f"{tmp_path}/./rows.npy"):
+        with pytest.raises(
+            PipelineError, match=r"rows\.npy is both source and sink: it would be overwritten"
+        ) as caught:
+            hf.run(clip, "temporal_mean:radius=1", to=sink)
+        assert caught.value.hint == "Write to another file, then move it."
+    assert clip.read_bytes() == before
+
+
+def test_two_sinks_on_one_path_are_refused(tmp_path):
+    stages = [Stage("a", WindowSum(0, 0)), Stage("b", WindowSum(1, 0))]
+    to = {"a": tmp_path / "out.npy", "b": f"{tmp_path}/x/../out.npy"}
+    (tmp_path / "x").mkdir()
+    with pytest.raises(PipelineError, match="two sinks write to"):
+        hf.run(np.zeros((5, 2)), stages, to=to)
 
 
 def test_objects_have_no_text_form():

@@ -82,7 +82,7 @@ class Run:
         return self._engine.wait(timeout_seconds)
 
     def cancel(self, reason: str = "cancelled") -> None:
-        """Stop soon: nothing more starts, what runs finishes, incomplete output is removed."""
+        """Stop soon: nothing more starts, what runs finishes; whole parts of a video stay beside the output."""
         self._engine.cancel(reason)
 
     def stats(self) -> dict[str, Any]:
@@ -561,20 +561,30 @@ class Engine:
     # Sinks ------------------------------------------------------------------------------------------------------------
 
     def _deliver(self) -> None:
-        """Give results to the sinks in order, then close them; the last thread to have work."""
-        while (job := self._sink_queue.get()) is not None:
-            try:
-                if self._error is None:
-                    self._write(job)
-                elif not job.dropped:
-                    self._count_dropped("cancelled")
-            except BaseException as error:  # noqa: BLE001 - handed to whoever waits for the run
-                self._fail(error)
-                self._count_dropped("failed")
-            if not job.dropped:
-                self._release_results(job)
-                self._post(MemoryFreed(1))
-        self._end()
+        """Give results to the sinks in order, then close them; whatever happens, those who wait are told."""
+        try:
+            while (job := self._sink_queue.get()) is not None:
+                self._deliver_one(job)
+            self._end()
+        except BaseException as error:  # noqa: BLE001 - handed to whoever waits for the run
+            self._error = self._error or error
+            self._stop(None)
+            self.setup.abort()
+        finally:
+            self._finished.set()
+
+    def _deliver_one(self, job: Job) -> None:
+        try:
+            if self._error is None:
+                self._write(job)
+            elif not job.dropped:
+                self._count_dropped("cancelled")
+        except BaseException as error:  # noqa: BLE001 - handed to whoever waits for the run
+            self._fail(error)
+            self._count_dropped("failed")
+        if not job.dropped:
+            self._release_results(job)
+            self._post(MemoryFreed(1))
 
     def _write(self, job: Job) -> None:
         whole = not job.dropped
@@ -631,7 +641,6 @@ class Engine:
             self._result = self._make_result(seconds, peak)
         self._observe({"kind": "finished", "seconds": seconds, "error": str(self._error or "")})
         self._forget()
-        self._finished.set()
 
     def _end_workers(self) -> None:
         with self._lock:

@@ -6,10 +6,10 @@ import math
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from hyperframes.drivers.quantity import bytes_text, count_text, number_text, rate_text, seconds_text, share_text
+from hyperframes.drivers.quantity import bytes_text, count_text, number_text, seconds_text, share_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
 __all__ = ["page"]
 
@@ -30,9 +30,9 @@ def page(content: dict[str, Any]) -> str:
         _section("Timeline", _timeline_note(content), _timeline(content, colours)),
         _section("How long hyperframes took", _durations_note(content), _histograms(content, colours)),
         _outlier_table(content),
-        _section("Where the workers' time went", "", _time_shares(content, colours)),
-        _section("Throughput over time", "", _area(content["throughput"], "frames_per_second", rate_text, 5)),
-        _section("Memory over time", _memory_note(content), _area(content["memory"], "bytes", bytes_text, 2)),
+        _section("Where the workers' time went", _SHARES_NOTE, _time_shares(content, colours)),
+        _section("Throughput over time", _throughput_note(content), _rates(content)),
+        _section("Memory over time", _memory_note(content), _area(content["memory"], "bytes", _span(content), 2)),
         _section("What ran", "", _what_ran(content)),
     ]
     title = _title(content)
@@ -137,10 +137,26 @@ def _memory_note(content: dict[str, Any]) -> str:
     )
 
 
+def _throughput_note(content: dict[str, Any]) -> str:
+    step = _s(content["throughput"]["step_seconds"])
+    return f"Frames a second that sinks had been given, in steps of {step}; hyperframes come out one at a time."
+
+
 def _timeline_note(content: dict[str, Any]) -> str:
     stride = content["timeline"]["one_hyperframe_in"]
-    shown = "Each bar is one hyperframe in one stage" if stride == 1 else f"One hyperframe in {stride:,} is shown"
-    return f"{shown}; bars with a red edge took over twice the median of their stage. Point at a bar for its frames."
+    shown = "" if stride == 1 else f" One hyperframe in {stride:,} is shown."
+    return (
+        "Each bar is one worker at one stage of one hyperframe; stages that run as one task share a bar, and a hyperframe "
+        f"may be split, so that several workers have parts of it.{shown} Bars with a red edge took over twice the median "
+        "of their stage. Point at a bar for its frames."
+    )
+
+
+_SHARES_NOTE = (
+    "Scheduler share: deciding what runs next, and workers idle while a task was ready. Waiting for the source: nothing "
+    "was sealed yet, as when decoding is slower than the operators. Waiting for sinks: all results that memory has room "
+    "for were still being written, or a hyperframe had to wait for the one before; and the end, when only sinks work."
+)
 
 
 def _durations_note(content: dict[str, Any]) -> str:
@@ -153,9 +169,15 @@ def _durations_note(content: dict[str, Any]) -> str:
 
 def _svg(height: float, body: str, label: str) -> str:
     return (
-        f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{escape(label)}" '
-        f'xmlns="http://www.w3.org/2000/svg">{body}</svg>'
+        f'<div class="chart"><svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{escape(label)}" '
+        f'xmlns="http://www.w3.org/2000/svg">{body}</svg></div>'
     )
+
+
+def _span(content: dict[str, Any]) -> float:
+    """Return the seconds that all drawings over time show, so that one moment stands in one place in each."""
+    ends = (task["begin_seconds"] + task["duration_seconds"] for task in content["timeline"]["tasks"])
+    return max(content["run"]["seconds"], 1e-9, *ends)
 
 
 def _ticks(top: float, wanted: int = 6) -> list[float]:
@@ -191,7 +213,7 @@ def _timeline(content: dict[str, Any], colours: dict[str, int]) -> str:
         return ""
     medians = {entry["stage"]: entry["median_seconds"] for entry in content["durations"]}
     ratio = content["scheduler"]["outlier_ratio"]
-    seconds = max(content["run"]["seconds"], *(t["begin_seconds"] + t["duration_seconds"] for t in tasks))
+    seconds = _span(content)
     scale, lane, bar = (WIDTH - LEFT - RIGHT) / seconds, 34, 22
     height = len(workers) * lane
     parts = [_time_axis(seconds, height + 4, 0)]
@@ -270,9 +292,11 @@ def _time_shares(content: dict[str, Any], colours: dict[str, int]) -> str:
     if whole <= 0 or not content["durations"]:
         return ""
     shares = [(e["stage"], e["total_seconds"] / whole, f"f{colours[e['stage']]}") for e in content["durations"]]
-    shares.append(("coordination", content["scheduler"]["share"], "coordination"))
+    shares.append(("scheduler share", content["scheduler"]["share"], "scheduler"))
     used = sum(share for _, share, _ in shares)
-    shares.append(("idle, waiting for frames or sinks", max(0.0, 1 - used), "idle"))
+    idle = max(0.0, 1 - used)
+    source = min(idle, content["idle"]["waiting_for_source_seconds"] / whole)
+    shares += [("waiting for the source", source, "source"), ("waiting for sinks", idle - source, "idle")]
     scale, x, bars, rows = (WIDTH - 2) / max(1.0, used), 0.0, [], []
     for name, share, kind in shares:
         width = share * scale
@@ -288,27 +312,42 @@ def _time_shares(content: dict[str, Any], colours: dict[str, int]) -> str:
             f'<tr><td><i class="swatch {swatch}"></i>{escape(name)}</td><td class="number">{share_text(share)}</td>'
             f'<td class="number">{_s(share * whole)}</td></tr>'
         )
-    return _svg(32, "".join(bars), "shares of the workers' time") + _table(("", "share", "time"), rows, numbers=(1, 2))
+    bar = _svg(32, "".join(bars), "shares of the workers' time").replace('class="chart"', 'class="chart whole"')
+    return bar + _table(("", "share", "time"), rows, numbers=(1, 2))
 
 
-def _area(series: dict[str, Any], name: str, text: Any, colour: int) -> str:
-    """Draw values over time; gaps keep the value before them."""
+def _rates(content: dict[str, Any]) -> str:
+    series = content["throughput"]
+    return _area(series, "frames_per_second", _span(content), 5, unit="frames/s")
+
+
+def _area(series: dict[str, Any], name: str, seconds: float, colour: int, unit: str = "") -> str:
+    """Draw values over the `seconds` of the run, each for its step; gaps keep the value before them.
+
+    Ticks are numbers of `unit`, or bytes with theirs.
+    """
     known = [value for value in series[name] if value is not None]
     if len(series[name]) < 2 or not known:
         return ""
     values: list[float] = []
     for value in series[name]:
         values.append(value if value is not None else (values[-1] if values else known[0]))
-    step, height, base = series["step_seconds"], 130, 142
+    step, height, first = series["step_seconds"], 130, 20
+    base = first + height
     top = max(*values, 1e-9) * 1.08
-    scale = (WIDTH - LEFT - RIGHT) / (len(values) - 1)
-    points = [f"{LEFT + i * scale:.1f},{base - value / top * height:.1f}" for i, value in enumerate(values)]
-    parts = [_time_axis((len(values) - 1) * step, base, 12)]
+    scale = (WIDTH - LEFT - RIGHT) / seconds
+    points = []
+    for i, value in enumerate(values):
+        begin, end = min(i * step, seconds), seconds if i == len(values) - 1 else min((i + 1) * step, seconds)
+        y = base - value / top * height
+        points += [f"{LEFT + begin * scale:.1f},{y:.1f}", f"{LEFT + end * scale:.1f},{y:.1f}"]
+    parts = [_time_axis(seconds, base, first)]
     for tick in _ticks(top, 3):
         y = base - tick / top * height
         parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
-        label = text(tick).removesuffix(" frames/s")
+        label = number_text(tick) if unit else bytes_text(tick)
         parts.append(f'<text class="tick" x="{LEFT - 10}" y="{y + 4:.1f}" text-anchor="end">{label}</text>')
+    parts.append(f'<text class="tick" x="{LEFT - 10}" y="12" text-anchor="end">{unit}</text>' if unit else "")
     edge = f"M{LEFT},{base} L" + " L".join(points) + f" L{WIDTH - RIGHT},{base} Z"
     parts.append(f'<path class="area f{colour}" d="{edge}"/>')
     parts.append(f'<polyline class="line s{colour}" points="{" ".join(points)}"/>')
@@ -318,12 +357,16 @@ def _area(series: dict[str, Any], name: str, text: Any, colour: int) -> str:
 # Tables ---------------------------------------------------------------------------------------------------------------
 
 
-def _table(heads: Iterable[str], rows: Iterable[str], numbers: tuple[int, ...] = ()) -> str:
+def _table(heads: Collection[str], rows: Iterable[str], numbers: tuple[int, ...] = ()) -> str:
     cells = "".join(
         f'<th class="number">{head}</th>' if place in numbers else f"<th>{head}</th>"
         for place, head in enumerate(heads)
     )
-    return f'<div class="scroll"><table><thead><tr>{cells}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
+    kind = "scroll wide" if len(heads) > 4 else "scroll"  # too wide for a telephone
+    return f'<div class="{kind}"><table><thead><tr>{cells}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
+
+
+_WARM_UP = "warm-up: the worker's first"
 
 
 def _outlier_table(content: dict[str, Any]) -> str:
@@ -331,14 +374,14 @@ def _outlier_table(content: dict[str, Any]) -> str:
     rows = [
         f"<tr><td><code>{escape(o['id'])}</code></td><td>{_frames_text(o['frames'])}</td><td>{escape(o['stage'])}</td>"
         f'<td class="number">{o["worker"]}</td><td class="number">{_s(o["duration_seconds"])}</td>'
-        f'<td class="number">{o["times_median"]:.1f} x</td></tr>'
+        f'<td class="number">{o["times_median"]:.1f} x</td><td>{_WARM_UP if o["first_of_worker"] else ""}</td></tr>'
         for o in outliers[:SHOWN_ROWS]
     ]
     if not rows:
         return ""
     total = sum(entry["outliers"] for entry in content["durations"])
     note = f"The {len(rows)} most extreme of {total:,}; the JSON report names up to 1,000." if total > len(rows) else ""
-    heads = ("hyperframe", "frames", "stage", "worker", "took", "of the median")
+    heads = ("hyperframe", "frames", "stage", "worker", "took", "of the median", "")
     return _section("Outliers: over twice the median", note, _table(heads, rows, numbers=(3, 4, 5)))
 
 
@@ -397,10 +440,10 @@ def _palette(colours: tuple[str, ...]) -> str:
 
 _STYLE = (
     ":root{color-scheme:light dark;--page:#f6f7f9;--card:#fff;--ink:#1b2230;--quiet:#667085;--line:#e4e7ec;"
-    "--bad:#c92a2a;--warn:#b25e09;--idle:#d5dae1;--coordination:#8792a2;"
+    "--bad:#c92a2a;--warn:#b25e09;--idle:#d5dae1;--source:#b4bdc9;--scheduler:#8792a2;"
     + _palette(_LIGHT)
     + "}@media(prefers-color-scheme:dark){:root{--page:#0e1116;--card:#171b22;--ink:#e6e9ef;--quiet:#939cab;"
-    "--line:#2a303a;--bad:#ff7b72;--warn:#e3a24a;--idle:#333b47;--coordination:#6b7686;"
+    "--line:#2a303a;--bad:#ff7b72;--warn:#e3a24a;--idle:#333b47;--source:#4a5462;--scheduler:#6b7686;"
     + _palette(_DARK)
     + "}}"
     + "".join(
@@ -411,7 +454,7 @@ _STYLE = (
 *{box-sizing:border-box}
 body{margin:0;background:var(--page);color:var(--ink);font:15px/1.5 system-ui,-apple-system,"Segoe UI",sans-serif}
 main{max-width:1160px;margin:0 auto;padding:36px 24px 64px}
-h1{font-size:24px;line-height:1.4;margin:2px 0 6px;font-weight:600}h1 code{font-size:21px}
+h1{font-size:24px;line-height:1.4;margin:2px 0 6px;font-weight:600;overflow-wrap:anywhere}h1 code{font-size:21px}
 h2{font-size:16px;margin:0 0 4px;font-weight:600}h3{font-size:14px;margin:18px 0 0;font-weight:600}
 p{margin:0}.quiet{color:var(--quiet);font-size:13px}.arrow{color:var(--quiet);padding:0 10px}
 .eyebrow{color:var(--quiet);font-size:12px;letter-spacing:.08em;text-transform:uppercase}
@@ -421,13 +464,13 @@ section{padding:20px 22px;margin-top:16px}
 .tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(165px,1fr));gap:12px;margin-top:22px}
 .tile{padding:14px 16px}.tile .label{font-size:12px;color:var(--quiet)}
 .tile .value{font-size:22px;font-weight:600;white-space:nowrap}
-svg{display:block;width:100%;height:auto;margin-top:12px;overflow:visible}
+.chart{overflow-x:auto;margin-top:12px}svg{display:block;width:100%;height:auto}
 svg text{font-family:inherit;fill:var(--ink)}svg .tick{font-size:11.5px;fill:var(--quiet)}svg .lane{font-size:12.5px}
 .grid{stroke:var(--line);stroke-width:1}.mark{stroke:var(--quiet);stroke-width:1;stroke-dasharray:4 4}
 .out{stroke:var(--bad);stroke-width:1.6}.late{fill:var(--bad)}
 .line{fill:none;stroke-width:1.8;stroke-linejoin:round}.area{opacity:.16}
-.idle{fill:var(--idle)}.coordination{fill:var(--coordination)}
-.b-idle{background:var(--idle)}.b-coordination{background:var(--coordination)}
+.idle{fill:var(--idle)}.source{fill:var(--source)}.scheduler{fill:var(--scheduler)}
+.b-idle{background:var(--idle)}.b-source{background:var(--source)}.b-scheduler{background:var(--scheduler)}
 .legend{display:flex;flex-wrap:wrap;gap:4px 18px;margin-top:10px;font-size:13px}
 .swatch{display:inline-block;width:11px;height:11px;border-radius:3px;margin-right:7px}
 .scroll{overflow-x:auto;margin-top:12px}table{border-collapse:collapse;width:100%;font-size:13.5px}
@@ -438,6 +481,11 @@ td,th{padding:6px 14px 6px 0;border-bottom:1px solid var(--line);white-space:now
 .notice ul{margin:6px 0 0;padding-left:20px}.notice h2{color:var(--warn)}.notice.bad h2{color:var(--bad)}
 dl{display:grid;grid-template-columns:max-content 1fr;gap:6px 18px;margin:16px 0 0;font-size:13.5px}
 dt{color:var(--quiet)}dd{margin:0;overflow-wrap:anywhere}
+@media(max-width:900px){main{padding:20px 12px 40px}section{padding:16px 14px}h1{font-size:19px}h1 code{font-size:17px}
+.chart svg{width:1000px}.chart.whole svg{width:100%}dl{grid-template-columns:1fr;gap:2px}dd{margin-bottom:8px}
+.tiles{grid-template-columns:1fr 1fr}
+.chart:not(.whole)::before,.wide::before{content:"scroll sideways \2192";position:sticky;left:0;display:inline-block;
+color:var(--quiet);font-size:12px}}
 """
 )
 

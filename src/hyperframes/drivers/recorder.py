@@ -40,6 +40,8 @@ class TaskRecord:
     stage: str = field(compare=False)
     worker: int = field(compare=False)
     begin_ns: int = field(compare=False)
+    first: bool = field(default=False, compare=False)
+    """Whether it is the first of its stage on its worker, which warms caches and may compile."""
 
 
 class Durations:
@@ -148,6 +150,9 @@ class Recorder:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._cores: dict[int, tuple[int, int]] = {}  # of hyperframes under way
+        self._sealed_ns: dict[int, int] = {}
+        self._free_ns: dict[int, int] = {}  # since when a worker has had nothing to do
+        self._met: set[tuple[int, str]] = set()  # workers and the stages they have run
         self._notes: dict[str, Callable[[Observation], None]] = {
             "began": self._began,
             "sealed": self._sealed,
@@ -169,6 +174,8 @@ class Recorder:
         """By stage or fused chain."""
         self.busy_ns: dict[int, int] = {}
         """By worker."""
+        self.starved_ns = 0
+        """Time that workers waited for the hyperframe they ran next to be sealed, summed: the source was not ready."""
         self.counts: dict[str, int] = {"sealed": 0, "done": 0, "emitted": 0, "failed_attempts": 0}
         self.dropped: dict[str, int] = {}
         self.frames = Series(lambda a, b: a + b, 50_000_000)
@@ -194,6 +201,7 @@ class Recorder:
     def _sealed(self, observation: Observation) -> None:
         self.counts["sealed"] += 1
         self._cores[observation["sequence"]] = observation["core"]
+        self._sealed_ns[observation["sequence"]] = observation["ns"]
 
     def _done(self, observation: Observation) -> None:
         sequence = observation["sequence"]
@@ -206,7 +214,13 @@ class Recorder:
             observation["stage"],
             observation["worker"],
             observation["begin_ns"],
+            (observation["worker"], observation["stage"]) not in self._met,
         )
+        self._met.add((task.worker, task.stage))
+        assert self.begin_ns is not None
+        free_ns = self._free_ns.get(task.worker, self.begin_ns)
+        self.starved_ns += max(0, min(task.begin_ns, self._sealed_ns.get(sequence, free_ns)) - free_ns)
+        self._free_ns[task.worker] = max(free_ns, task.begin_ns + task.duration_ns)
         self.counts["done"] += 1
         self.busy_ns[task.worker] = self.busy_ns.get(task.worker, 0) + task.duration_ns
         self.durations.setdefault(task.stage, Durations()).add(task)
@@ -217,16 +231,20 @@ class Recorder:
                 self.tasks = [kept for kept in self.tasks if kept.sequence % self.stride == 0]
 
     def _emitted(self, observation: Observation) -> None:
-        self._cores.pop(observation["sequence"], None)
+        self._forget(observation["sequence"])
         start, stop = observation["core"]
         if observation["whole"]:
             self.counts["emitted"] += 1
             self.frames.add(self._since_begin(observation), stop - start)
 
     def _dropped(self, observation: Observation) -> None:
-        self._cores.pop(observation["sequence"], None)
+        self._forget(observation["sequence"])
         reason = observation["reason"]
         self.dropped[reason] = self.dropped.get(reason, 0) + 1
+
+    def _forget(self, sequence: int) -> None:
+        self._cores.pop(sequence, None)
+        self._sealed_ns.pop(sequence, None)
 
     def _failed(self, observation: Observation) -> None:
         self.counts["failed_attempts"] += 1

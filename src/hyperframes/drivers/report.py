@@ -26,7 +26,7 @@ __all__ = ["Recorder", "Report"]
 MAX_POINTS = 240
 HYPERFRAMES_A_POINT = 3
 SCHEDULER_LIMIT = 0.10
-"""Share of the workers' time that coordination may take before the report warns (A79)."""
+"""Scheduler share, of the workers' time, above which the report warns (A79)."""
 
 
 class Report:
@@ -59,7 +59,7 @@ class Report:
         return cls(_content(result, recorder))
 
     def to_json(self) -> dict[str, Any]:
-        """Return the content: run, what, timeline, durations, outliers, scheduler, memory, throughput, warnings, failed."""
+        """Return the content: run, what, timeline, durations, outliers, idle, scheduler, memory, throughput, warnings, failed."""
         return self._content
 
     def to_html(self) -> str:
@@ -141,6 +141,7 @@ def _content(result: RunResult, recorder: Recorder) -> dict[str, Any]:
         "machine": _machine(),
         "counts": {**recorder.counts, "dropped": dict(recorder.dropped)},
         "workers": _workers(recorder, result),
+        "idle": {"waiting_for_source_seconds": recorder.starved_ns / 1e9},
         "timeline": {
             "one_hyperframe_in": recorder.stride,
             "tasks": [_task(task, begin) for task in sorted(recorder.tasks, key=lambda task: task.begin_ns)],
@@ -232,6 +233,7 @@ def _task(task: TaskRecord, begin_ns: int) -> dict[str, Any]:
         "worker": task.worker,
         "begin_seconds": (task.begin_ns - begin_ns) / 1e9,
         "duration_seconds": task.duration_ns / 1e9,
+        "first_of_worker": task.first,
     }
 
 
@@ -279,7 +281,7 @@ def _scheduler(result: RunResult) -> dict[str, Any]:
     warning = None
     if share > SCHEDULER_LIMIT:
         warning = (
-            f"coordination took {share_text(share)} of the workers' time: expected at most "
+            f"the scheduler share is {share_text(share)} of the workers' time: expected at most "
             f"{share_text(SCHEDULER_LIMIT)}. A larger --size makes fewer, longer tasks."
         )
     return {"share": share, "warning": warning, "outlier_ratio": OUTLIER_RATIO}

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import hashlib
 import math
+import os
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -19,7 +20,7 @@ from hyperframes.packing import Halo, Ranges, core_ranges, ranges, slab_capacity
 from hyperframes.packing.slab import plane_offsets
 from hyperframes.pipeline import Pipeline, Plan, plan_pipeline
 from hyperframes.scheduling import choose_size, worker_counts
-from hyperframes.sinks import Sink, Target, open_sink
+from hyperframes.sinks import CallbackSink, MemorySink, NullSink, Sink, Target, open_sink
 from hyperframes.sources import Source, open_source
 
 if TYPE_CHECKING:
@@ -158,6 +159,7 @@ def set_up(pipeline: Pipeline, *, open_sinks: bool = True) -> Setup:
                 stack.callback(source.close)
             sources[name] = source
         sinks = {key: open_sink(what) for key, what in pipeline.sinks.items()} if open_sinks else {}
+        _check_places(sources, sinks)
         specs = {name: source.spec for name, source in sources.items()}
         accepts = {key: sink.accepts for key, sink in sinks.items()}
         plan = plan_pipeline(pipeline, specs, accepts)
@@ -175,6 +177,25 @@ def set_up(pipeline: Pipeline, *, open_sinks: bool = True) -> Setup:
             setup.warnings.append(crowded)
         stack.pop_all()
         return setup
+
+
+def _check_places(sources: Mapping[str, Source], sinks: Mapping[str, Sink]) -> None:
+    """Refuse outputs that would overwrite an input or each other, whatever they are called."""
+    read = {os.path.realpath(source.name) for source in sources.values() if os.path.exists(source.name)}
+    written: set[str] = set()
+    for sink in sinks.values():
+        if sink.name == "-" or isinstance(sink, NullSink | MemorySink | CallbackSink):
+            continue  # not a place in the file system
+        place = os.path.realpath(sink.name)
+        if place in read:
+            raise PipelineError(
+                f"{place} is both source and sink: it would be overwritten",
+                got=sink.name,
+                hint="Write to another file, then move it.",
+            )
+        if place in written:
+            raise PipelineError(f"two sinks write to {place}", got=sink.name, hint="Give each a name of its own.")
+        written.add(place)
 
 
 def _check_kind(key: str, sink: Sink, plan: Plan) -> None:
