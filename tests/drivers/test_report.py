@@ -144,6 +144,25 @@ def test_a_series_leaves_gaps_where_nothing_was_seen():
     assert series.values == [1, None, None, 2]
 
 
+def stream(recorder, rows):
+    """Tell `recorder` of hyperframes on one worker: when each was sealed, begun and done, in ms; the end is 100."""
+    recorder.observe({"kind": "began", "ns": 0, "setup": None})
+    for sequence, (sealed, begun, done) in enumerate(rows):
+        common = {"sequence": sequence, "id": f"ab-{sequence}"}
+        recorder.observe({"kind": "sealed", "ns": sealed * MS, "core": (sequence, sequence + 1), **common})
+        task = {"stage": "blur", "part": 0, "worker": 0, "begin_ns": begun * MS, "duration_ns": (done - begun) * MS}
+        recorder.observe({"kind": "done", "ns": done * MS, **task, **common})
+    recorder.observe({"kind": "finished", "ns": 100 * MS, "seconds": 0.1, "error": ""})
+
+
+def test_idle_time_before_a_hyperframe_is_sealed_is_the_sources_and_after_it_the_sinks():
+    slow_source, slow_sink = Recorder(), Recorder()
+    stream(slow_source, [(30, 30, 40), (70, 70, 80), (95, 95, 100)])
+    assert (slow_source.starved_ns, slow_source.gap_ns) == (75 * MS, 75 * MS)
+    stream(slow_sink, [(10, 10, 20), (12, 50, 60)])
+    assert (slow_sink.starved_ns, slow_sink.gap_ns) == (10 * MS, (10 + 30 + 40) * MS)
+
+
 def test_failed_and_dropped_hyperframes_are_counted_and_forgotten():
     recorder = Recorder()
     recorder.observe({"kind": "sealed", "ns": 0, "sequence": 0, "id": "ab-0", "core": (0, 16)})
@@ -169,6 +188,47 @@ def test_the_report_names_outliers_by_hyperframe_and_frames():
     assert outlier["id"] == "ab-9"
     assert outlier["frames"] == [144, 160]
     assert outlier["times_median"] == pytest.approx(3.1, rel=0.01)
+
+
+def test_the_first_task_of_a_worker_is_told_as_warm_up():
+    recorder = Recorder()
+    seconds = feed(recorder, [31 * MS] + [10 * MS] * 9 + [29 * MS])
+    report = Report.of(result_of(recorder, seconds))
+    told = [(o["id"], o["first_of_worker"]) for o in report.to_json()["outliers"]]
+    assert told == [("ab-0", True), ("ab-10", False)]
+    rows = report.to_html().partition("Outliers")[2].partition("</table>")[0].split("<tr>")[2:]
+    assert ["warm-up" in row for row in rows] == [True, False]
+
+
+def test_the_drawings_over_time_share_one_axis_and_say_their_units():
+    recorder = Recorder()
+    seconds = feed(recorder, [200 * MS] * 60)
+    html = Report.of(result_of(recorder, seconds)).to_html()
+    axes = [
+        re.findall(
+            r'class="tick" x="([\d.]+)"[^>]*text-anchor="middle">([^<]+)<',
+            html.partition(label)[2].partition("</svg>")[0],
+        )
+        for label in ("hyperframes per worker over time", "frames per second over time", "bytes over time")
+    ]
+    assert len(axes[0]) > 3
+    assert axes[0] == axes[1] == axes[2]
+    assert ">frames/s</text>" in html
+
+
+def test_the_page_tells_whom_idle_workers_wait_for():
+    html = example().to_html()
+    for said in ("a hyperframe may be split", "waiting for the source", "waiting for sinks", ">scheduler share<"):
+        assert said in html
+    assert "coordination" not in html
+
+
+def test_drawings_and_wide_tables_scroll_on_a_telephone_and_say_so():
+    html = example().to_html()
+    assert html.count('<div class="chart') == html.count("<svg")
+    assert 'class="scroll wide"' in html
+    assert 'content:"scroll sideways →"' in html
+    assert "overflow-wrap:anywhere" in html
 
 
 def test_the_histogram_holds_every_task():

@@ -155,7 +155,8 @@ def _timeline_note(content: dict[str, Any]) -> str:
 _SHARES_NOTE = (
     "Scheduler share: deciding what runs next, and workers idle while a task was ready. Waiting for the source: nothing "
     "was sealed yet, as when decoding is slower than the operators. Waiting for sinks: all results that memory has room "
-    "for were still being written, or a hyperframe had to wait for the one before; and the end, when only sinks work."
+    "for were still being written, or a hyperframe had to wait for the one before; and the end, when only sinks work. The "
+    "two are told apart by the gaps between a worker's tasks."
 )
 
 
@@ -177,7 +178,8 @@ def _svg(height: float, body: str, label: str) -> str:
 def _span(content: dict[str, Any]) -> float:
     """Return the seconds that all drawings over time show, so that one moment stands in one place in each."""
     ends = (task["begin_seconds"] + task["duration_seconds"] for task in content["timeline"]["tasks"])
-    return max(content["run"]["seconds"], 1e-9, *ends)
+    longest: float = max(content["run"]["seconds"], 1e-9, *ends)
+    return longest
 
 
 def _ticks(top: float, wanted: int = 6) -> list[float]:
@@ -295,7 +297,7 @@ def _time_shares(content: dict[str, Any], colours: dict[str, int]) -> str:
     shares.append(("scheduler share", content["scheduler"]["share"], "scheduler"))
     used = sum(share for _, share, _ in shares)
     idle = max(0.0, 1 - used)
-    source = min(idle, content["idle"]["waiting_for_source_seconds"] / whole)
+    source = idle * content["idle"]["source_share"]
     shares += [("waiting for the source", source, "source"), ("waiting for sinks", idle - source, "idle")]
     scale, x, bars, rows = (WIDTH - 2) / max(1.0, used), 0.0, [], []
     for name, share, kind in shares:
@@ -484,7 +486,7 @@ dt{color:var(--quiet)}dd{margin:0;overflow-wrap:anywhere}
 @media(max-width:900px){main{padding:20px 12px 40px}section{padding:16px 14px}h1{font-size:19px}h1 code{font-size:17px}
 .chart svg{width:1000px}.chart.whole svg{width:100%}dl{grid-template-columns:1fr;gap:2px}dd{margin-bottom:8px}
 .tiles{grid-template-columns:1fr 1fr}
-.chart:not(.whole)::before,.wide::before{content:"scroll sideways \2192";position:sticky;left:0;display:inline-block;
+.chart:not(.whole)::before,.wide::before{content:"scroll sideways →";position:sticky;left:0;display:inline-block;
 color:var(--quiet);font-size:12px}}
 """
 )

@@ -174,8 +174,8 @@ class Recorder:
         """By stage or fused chain."""
         self.busy_ns: dict[int, int] = {}
         """By worker."""
-        self.starved_ns = 0
-        """Time that workers waited for the hyperframe they ran next to be sealed, summed: the source was not ready."""
+        self.gap_ns = self.starved_ns = 0
+        """Gaps before workers' tasks and at the end, summed; of these, waiting for the hyperframe to be sealed."""
         self.counts: dict[str, int] = {"sealed": 0, "done": 0, "emitted": 0, "failed_attempts": 0}
         self.dropped: dict[str, int] = {}
         self.frames = Series(lambda a, b: a + b, 50_000_000)
@@ -219,6 +219,7 @@ class Recorder:
         self._met.add((task.worker, task.stage))
         assert self.begin_ns is not None
         free_ns = self._free_ns.get(task.worker, self.begin_ns)
+        self.gap_ns += max(0, task.begin_ns - free_ns)
         self.starved_ns += max(0, min(task.begin_ns, self._sealed_ns.get(sequence, free_ns)) - free_ns)
         self._free_ns[task.worker] = max(free_ns, task.begin_ns + task.duration_ns)
         self.counts["done"] += 1
@@ -254,3 +255,4 @@ class Recorder:
 
     def _finished(self, observation: Observation) -> None:
         self.end_ns = observation["ns"]
+        self.gap_ns += max(0, self.end_ns - max(self._free_ns.values(), default=self.end_ns))

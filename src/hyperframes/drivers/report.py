@@ -141,7 +141,7 @@ def _content(result: RunResult, recorder: Recorder) -> dict[str, Any]:
         "machine": _machine(),
         "counts": {**recorder.counts, "dropped": dict(recorder.dropped)},
         "workers": _workers(recorder, result),
-        "idle": {"waiting_for_source_seconds": recorder.starved_ns / 1e9},
+        "idle": {"source_share": recorder.starved_ns / max(1, recorder.gap_ns)},
         "timeline": {
             "one_hyperframe_in": recorder.stride,
             "tasks": [_task(task, begin) for task in sorted(recorder.tasks, key=lambda task: task.begin_ns)],
