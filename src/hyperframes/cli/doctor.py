@@ -46,7 +46,7 @@ def _print(diagnosis: Any) -> None:
 
 def _lines(facts: dict[str, dict[str, Any]]) -> list[tuple[str, str]]:
     """Return what to show, one line a subject."""
-    from hyperframes.drivers.quantity import bytes_text
+    from hyperframes.drivers.quantity import bytes_text, count_text
 
     versions, cpus, memory = facts["versions"], facts["processors"], facts["memory"]
     libraries = ("numpy", "numba", "av", "opencv", "typer", "rich", "pydantic", "psutil", "prometheus-client")
@@ -56,6 +56,7 @@ def _lines(facts: dict[str, dict[str, Any]]) -> list[tuple[str, str]]:
         ("libraries", ", ".join(f"{name} {versions[name] or 'missing'}" for name in libraries)),
         ("ffmpeg", ", ".join(f"{name} {version}" for name, version in versions["ffmpeg"].items())),
         ("processors", _processors_text(cpus)),
+        *_node_lines(cpus),
         ("memory", f"{bytes_text(memory['total_bytes'])}, {bytes_text(memory['usable_bytes'])} usable{_limit(memory)}"),
     ]
     files, threads = facts["limits"]["open_files"], facts["limits"]["threads"]
@@ -72,6 +73,8 @@ def _lines(facts: dict[str, dict[str, Any]]) -> list[tuple[str, str]]:
     caches = facts["caches"]
     free = caches["temporary_free_bytes"]
     lines.append(("compiled kernels", caches["numba"] or "cannot be kept"))
+    tuning = caches["tuning"]
+    lines.append(("saved tuning", f"{tuning['folder']}, {count_text(tuning['profiles'], 'profile')}"))
     lines.append(("temporary files", caches["temporary"] + ("" if free is None else f", {bytes_text(free)} free")))
     return lines
 
@@ -82,6 +85,16 @@ def _processors_text(cpus: dict[str, Any]) -> str:
         f"{cpus['name']}: {cpus['physical']} cores, {cpus['logical']} threads, {cpus['allowed']} cores allowed{quota}; "
         f"{cpus['workers']} workers by default"
     )
+
+
+def _node_lines(cpus: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return what there is to say about memory nodes, with the commands that keep a run to one of several."""
+    nodes = cpus["nodes"]
+    if nodes["count"] == 1:
+        return [("memory nodes", f"1, so nothing to bind; CPUs allowed: {cpus['affinity']}")]
+    told = "; ".join(f"node {node}: CPUs {listed}" for node, listed in nodes["cpus"].items())
+    lines = [("memory nodes", f"{nodes['count']}; {told}; CPUs allowed: {cpus['affinity']}")]
+    return lines + [("  keep a run to one", command) for command in nodes["bind"]]
 
 
 def _limit(memory: dict[str, Any]) -> str:

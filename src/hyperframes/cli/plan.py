@@ -128,17 +128,10 @@ def _length(setup: Setup, *, count: bool) -> tuple[int, bool]:
 def _reasons(setup: Setup) -> list[str]:
     """Say where the size comes from."""
     from hyperframes.drivers.quantity import share_text
-    from hyperframes.scheduling.sizing import choose_size
 
-    options, spec = setup.pipeline.options, next(iter(setup.sources.values())).spec
     halo = setup.plan.operator_halo
-    preset = choose_size(spec.nbytes, is_picture=spec.is_picture)
-    if options.size != "auto":
-        reasons = [f"size {setup.size} was asked for; auto would begin with {preset.size}: {'; '.join(preset.reasons)}"]
-    else:
-        reasons = [f"size {preset.size}, {'; '.join(preset.reasons)}"]
-        if preset.size > setup.size:
-            reasons.append(f"size {setup.size} is what fits in the memory allowed")
+    first, *others = setup.size_reasons
+    reasons = [f"size {setup.size}{', ' if setup.pipeline.options.size == 'auto' else ' '}{first}", *others]
     reasons.append(
         f"memory holds {setup.in_flight} hyperframes, one for each worker and one being filled, and their results"
     )

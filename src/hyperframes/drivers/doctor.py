@@ -14,7 +14,18 @@ from typing import Any
 
 import psutil
 
-from hyperframes.drivers.machine import available_memory, check_process_limit, machine_facts, memory_limit, process_room
+from hyperframes.drivers.machine import (
+    allowed_cpus,
+    available_memory,
+    check_process_limit,
+    cpu_list,
+    machine_facts,
+    memory_limit,
+    numa_nodes,
+    process_room,
+    processor_name,
+)
+from hyperframes.drivers.profile import cache_folder
 from hyperframes.drivers.quantity import bytes_text, count_text
 
 __all__ = ["Diagnosis", "examine"]
@@ -140,23 +151,31 @@ def _processors(diagnosis: Diagnosis) -> dict[str, Any]:
             "Workers are chosen for that; raise the container's CPU limit for more.",
         )
     return {
-        "name": _processor_name(),
+        "name": processor_name(),
         "physical": facts.physical,
         "logical": facts.logical,
         "allowed": facts.affinity,
+        "affinity": cpu_list(allowed_cpus()),
         "quota": facts.quota,
         "workers": facts.cores,
+        "nodes": _nodes(),
     }
 
 
-def _processor_name() -> str:
-    try:
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    except OSError:
-        pass  # not Linux: the platform module knows
-    return platform.processor() or platform.machine()
+def _nodes() -> dict[str, Any]:
+    """Say which memory nodes there are, and how to keep a run to one of them (A49, A87).
+
+    A worker's memory comes from the node on which it first writes to it, so nothing needs doing on one node; on several,
+    a whole process bound to one node neither reads nor writes across the link between them.
+    """
+    nodes, allowed = numa_nodes(), set(allowed_cpus())
+    used = {node: cpus for node, cpus in nodes.items() if allowed & set(cpus)}
+    commands = []
+    if len(used) > 1:
+        for node, cpus in used.items():
+            commands.append(f"numactl --cpunodebind={node} --membind={node} hyperframes run ...")
+            commands.append(f"taskset -c {cpu_list(sorted(allowed & set(cpus)))} hyperframes run ...")
+    return {"count": len(nodes), "cpus": {str(node): cpu_list(cpus) for node, cpus in nodes.items()}, "bind": commands}
 
 
 def _memory(diagnosis: Diagnosis) -> dict[str, Any]:
@@ -243,8 +262,10 @@ def _caches(diagnosis: Diagnosis) -> dict[str, Any]:
     temporary = tempfile.gettempdir()
     if not can_write(Path(temporary)):
         diagnosis.complain(f"nothing can be written in {temporary}", "Set TMPDIR to a folder that can be written.")
+    profiles = cache_folder() / "profiles"
     return {
         "numba": writable[0] if writable else None,
+        "tuning": {"folder": str(profiles), "profiles": len(list(profiles.glob("[!.]*.json")))},
         "numba_cache_dir": wanted or None,
         "temporary": temporary,
         "temporary_free_bytes": _free_bytes(temporary),

@@ -1,9 +1,11 @@
-"""What this machine gives the process: cores, CPU and memory limits of the container, room for threads."""
+"""What this machine gives the process: cores, memory nodes, CPU and memory limits of the container, room for threads."""
 
 from __future__ import annotations
 
+import functools
 import math
 import os
+import platform
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,8 +17,8 @@ from hyperframes.scheduling.resources import MachineFacts, process_limit_warning
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["ProcessRoom", "available_memory", "check_process_limit", "cpu_quota", "machine_facts", "memory_limit",
-           "process_room"]  # fmt: skip
+__all__ = ["ProcessRoom", "allowed_cpus", "available_memory", "check_process_limit", "cpu_list", "cpu_quota",
+           "machine_facts", "memory_limit", "numa_nodes", "process_room", "processor_name"]  # fmt: skip
 
 ROOT = Path("/")
 
@@ -40,6 +42,57 @@ def _allowed_cores(root: Path, physical: int, logical: int) -> int:
             return math.ceil(len(allowed) * physical / logical)
         cores.add(siblings)
     return len(cores)
+
+
+@functools.cache
+def processor_name() -> str:
+    """Return what the processor calls itself."""
+    for line in (_read(ROOT / "proc/cpuinfo") or "").splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()  # not Linux, or a processor without a name
+
+
+def allowed_cpus() -> list[int]:
+    """Return the logical CPUs that this process may run on (A86)."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return sorted(affinity(0)) if affinity else list(range(os.cpu_count() or 1))
+
+
+def numa_nodes(root: Path = ROOT) -> dict[int, list[int]]:
+    """Return the logical CPUs of every memory node, by its number (A49); one node where the system shows none."""
+    nodes = {}
+    for folder in (root / "sys/devices/system/node").glob("node[0-9]*"):
+        text = _read(folder / "cpulist")
+        if text:  # a node of memory alone has no CPUs
+            nodes[int(folder.name.removeprefix("node"))] = _numbers(text)
+    return dict(sorted(nodes.items())) or {0: list(range(psutil.cpu_count(logical=True) or 1))}
+
+
+def _numbers(ranges: str) -> list[int]:
+    """Return [0, 1, 2, 3, 8] for ``0-3,8``."""
+    numbers: list[int] = []
+    for part in ranges.split(","):
+        first, _, last = part.partition("-")
+        numbers += range(int(first), int(last or first) + 1)
+    return numbers
+
+
+def cpu_list(numbers: list[int]) -> str:
+    """Return ``0-3,8`` for [0, 1, 2, 3, 8], as taskset and numactl take it.
+
+    Examples
+    --------
+    >>> cpu_list([0, 1, 2, 3, 8])
+    '0-3,8'
+    """
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
 
 
 def cpu_quota(root: Path = ROOT) -> float | None:

@@ -11,7 +11,7 @@ from hyperframes.drivers.quantity import bytes_text, count_text, number_text, se
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-__all__ = ["page"]
+__all__ = ["document", "page"]
 
 WIDTH = 1080
 """Units across a drawing; it scales with the page."""
@@ -36,7 +36,12 @@ def page(content: dict[str, Any]) -> str:
         _section("What ran", "", _what_ran(content)),
     ]
     title = _title(content)
-    return _PAGE.format(title=escape(title), style=_STYLE, header=_header(content, title), body="\n".join(sections))
+    return document(f"{title} - Hyperframes report", _header(content, title), "\n".join(sections))
+
+
+def document(title: str, header: str, body: str) -> str:
+    """Return a whole page in the look of all our pages: `title` is text, `header` and `body` are HTML."""
+    return _PAGE.format(title=escape(title), style=_STYLE, header=header, body=body)
 
 
 # Text -----------------------------------------------------------------------------------------------------------------
@@ -395,7 +400,7 @@ def _what_ran(content: dict[str, Any]) -> str:
     what, machine = content["what"], content["machine"]
     versions = f"Hyperframes {machine['hyperframes']}, Python {machine['python']}, {machine['system']}"
     facts = [
-        ("machine", f"{versions}, CPUs {_ranges_text(machine['cpus'])}"),
+        ("machine", f"{versions}, CPUs {_ranges_text(machine['cpus'])}, {_nodes_text(machine)}"),
         ("conversions", ", ".join(content["conversions"]) or "none"),
     ]
     stages = ""
@@ -417,6 +422,11 @@ def _what_ran(content: dict[str, Any]) -> str:
 
 def _length_text(frames: int | None) -> str:
     return "unknown length" if frames is None else count_text(frames, "frame")
+
+
+def _nodes_text(machine: dict[str, Any]) -> str:
+    used = [node for node, cpus in machine["nodes"].items() if set(cpus) & set(machine["cpus"])]
+    return f"on {len(used)} of {count_text(len(machine['nodes']), 'memory node')}"
 
 
 def _ranges_text(numbers: list[int]) -> str:
@@ -496,7 +506,7 @@ _PAGE = """<!doctype html>
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title} - Hyperframes report</title>
+<title>{title}</title>
 <style>{style}</style>
 </head>
 <body><main>

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hyperframes.drivers.machine import allowed_cpus, numa_nodes
 from hyperframes.drivers.quantity import share_text
 from hyperframes.drivers.recorder import MAX_OUTLIERS, OUTLIER_RATIO, Durations, Recorder, TaskRecord
 from hyperframes.errors import PipelineError, SinkError, without_credentials
@@ -206,13 +207,12 @@ def _operator_text(operator: Any) -> str:
 def _machine() -> dict[str, Any]:
     from hyperframes import __version__
 
-    affinity = getattr(os, "sched_getaffinity", None)
-    cpus = sorted(affinity(0)) if affinity else list(range(os.cpu_count() or 1))
     return {
         "hyperframes": __version__,
         "python": platform.python_version(),
         "system": platform.platform(),
-        "cpus": cpus,  # A86: which ones the run was allowed to use
+        "cpus": allowed_cpus(),  # A86: which ones the run was allowed to use
+        "nodes": {str(node): cpus for node, cpus in numa_nodes().items()},  # A49
     }
 
 

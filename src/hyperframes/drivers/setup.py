@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING
 
 from hyperframes.drivers.machine import available_memory, check_process_limit, machine_facts
 from hyperframes.drivers.processes import THREADS_OF_A_PROCESS, check_not_importing, pickled_operators
+from hyperframes.drivers.profile import find_profile, profile_key, tuned_size
+from hyperframes.drivers.quantity import bytes_text
 from hyperframes.errors import PipelineError
 from hyperframes.frames import FrameSpec, RecordSpec
 from hyperframes.media import Passthrough
 from hyperframes.packing import Halo, Ranges, core_ranges, ranges, slab_capacity
 from hyperframes.packing.slab import plane_offsets
 from hyperframes.pipeline import Pipeline, Plan, plan_pipeline
-from hyperframes.scheduling import choose_size, worker_counts
+from hyperframes.scheduling import SizeChoice, choose_size, worker_counts
 from hyperframes.sinks import CallbackSink, MemorySink, NullSink, Sink, Target, open_sink
 from hyperframes.sources import Source, open_source
 
@@ -215,21 +217,21 @@ def _run_id(plan: Plan, sources: Mapping[int, Source]) -> str:
 
 
 def _choose_size(setup: Setup) -> None:
-    """Take the size asked for, or the preset for such frames that fits in the memory allowed."""
+    """Take the size asked for, or the one to start from that fits in the memory allowed."""
     options = setup.pipeline.options
     budget = options.max_memory or available_memory() // 2
-    spec = next(iter(setup.sources.values())).spec
-    pixels = spec.height * spec.width if spec.is_picture else None
-    preset = choose_size(spec.nbytes, is_picture=spec.is_picture, pixels=pixels, halo=setup.plan.halo.total)
     if options.size == "auto":
-        setup.size, reasons = preset.size, list(preset.reasons)
+        start = _starting_size(setup)
+        setup.size, reasons = start.size, list(start.reasons)
         while setup.size > 1 and setup.memory_bytes() > budget:
             setup.size = max(1, setup.size * 3 // 4)
-        if setup.size < preset.size:
-            reasons.append(f"{budget / 1e6:.0f} MB of memory are allowed: size {preset.size} would not fit")
+        if setup.size < start.size:
+            reasons.append(
+                f"size {setup.size} is what fits in the memory allowed, {bytes_text(budget)}: {start.size} would not"
+            )
     else:
-        setup.size = int(options.size)
-        reasons = [f"asked for; auto would begin with {preset.size}: {'; '.join(preset.reasons)}"]
+        setup.size, preset = int(options.size), _preset(setup)
+        reasons = [f"was asked for; auto would begin with {preset.size}: {'; '.join(preset.reasons)}"]
     setup.size_reasons = tuple(reasons)
     need = setup.memory_bytes()
     if need > budget:
@@ -240,6 +242,29 @@ def _choose_size(setup: Setup) -> None:
             got=need,
             hint="Use a smaller --size, fewer --workers, or a larger --max-memory.",
         )
+
+
+def _preset(setup: Setup) -> SizeChoice:
+    spec = next(iter(setup.sources.values())).spec
+    pixels = spec.height * spec.width if spec.is_picture else None
+    return choose_size(spec.nbytes, is_picture=spec.is_picture, pixels=pixels, halo=setup.plan.halo.total)
+
+
+def _starting_size(setup: Setup) -> SizeChoice:
+    """Return the size that a saved sweep found; else, where its costs are known, the model's (W3); else the preset."""
+    spec = next(iter(setup.sources.values())).spec
+    found = find_profile(profile_key(setup.pipeline, spec))
+    setup.warnings += found.warnings
+    asked, _ = worker_counts(machine_facts(), ("compute",), setup.pipeline.options.workers)
+    tuned = tuned_size(
+        found,
+        frame_bytes=spec.nbytes,
+        workers=asked["compute"],
+        parallel=max(setup.workers.values()),
+        num_frames=setup.num_frames,
+        halo=setup.plan.halo.total,
+    )
+    return tuned or _preset(setup)
 
 
 def targets(setup: Setup) -> dict[str, Target]:
