@@ -9,11 +9,14 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from hyperframes.cli import _show
+from hyperframes.cli.bench import bench
+from hyperframes.cli.budget import budget
 from hyperframes.cli.demo import demo
 from hyperframes.cli.doctor import doctor
 from hyperframes.cli.operators import operators
 from hyperframes.cli.plan import plan
 from hyperframes.cli.run import run
+from hyperframes.cli.tune import tune
 
 __all__ = ["app", "main"]
 
@@ -79,7 +82,7 @@ EPILOGS = {
     "null: (nothing). docs/formats.md has them all, with their options and an example of --config."
 }
 
-for command in (run, plan, operators, doctor, demo):
+for command in (run, plan, tune, budget, operators, doctor, bench, demo):
     app.command(cls=_Command, epilog=EPILOGS.get(command.__name__))(command)
 
 

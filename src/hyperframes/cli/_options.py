@@ -18,9 +18,11 @@ __all__ = [
     "Operators",
     "Quiet",
     "byte_size",
+    "duration",
     "frame_range",
     "number",
     "number_or_auto",
+    "numbers",
     "options_given",
 ]
 
@@ -165,6 +167,50 @@ def number(option: str, text: str) -> float:
         raise PipelineError(
             f"--{option}: expected a number, got {text!r}", got=text, hint=f"For example: --{option} 20"
         ) from error
+
+
+_SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0}
+_DURATION = re.compile(r"(?P<number>\d+(\.\d+)?)\s*(?P<unit>us|ms|s|min)")
+
+
+def duration(option: str, text: str) -> float:
+    """Return seconds from text such as ``200ms`` or ``1.5s``; only 0 needs no unit.
+
+    Examples
+    --------
+    >>> duration("latency", "200ms"), duration("timeout", "1.5s"), duration("unpack", "0")
+    (0.2, 1.5, 0.0)
+    """
+    match = _DURATION.fullmatch(text.strip())
+    if match is None and text.strip() != "0":
+        raise PipelineError(
+            f"--{option}: expected a time such as 200ms or 1.5s, got {text!r}",
+            got=text,
+            hint=f"For example: --{option} 200ms",
+        )
+    return float(match["number"]) * _SECONDS[match["unit"]] if match else 0.0
+
+
+def numbers(option: str, text: str) -> list[int]:
+    """Return the numbers in ``8,16,32``; ``8:256:8`` is from 8 to 256 in steps of 8.
+
+    Examples
+    --------
+    >>> numbers("sizes", "8,16,32:64:16")
+    [8, 16, 32, 48, 64]
+    """
+    found: list[int] = []
+    for part in text.split(","):
+        match = re.fullmatch(r"(\d+)(?::(\d+):(\d+))?", part.strip())
+        start, stop, step = (int(value) if value else None for value in match.groups()) if match else (None,) * 3
+        if not start or step == 0:
+            raise PipelineError(
+                f"--{option}: expected numbers of at least 1, as 8,16,32 or 8:256:8, got {text!r}",
+                got=text,
+                hint=f"For example: --{option} 1,2,4",
+            )
+        found += range(start, (stop or start) + 1, step or 1)
+    return found
 
 
 def byte_size(option: str, text: str) -> int:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Self
 from hyperframes.drivers.machine import machine_facts, processor_name
 from hyperframes.drivers.quantity import bytes_text, count_text, rate_text, seconds_text
 from hyperframes.operators.create import as_text
-from hyperframes.scheduling.sizing import SWEEP, SizeChoice, best_size, starting_point, sweep_candidates
+from hyperframes.scheduling.sizing import SizeChoice, best_size, starting_point, sweep_candidates, sweep_sizes
 
 if TYPE_CHECKING:
     from hyperframes.frames import FrameSpec
@@ -302,7 +302,7 @@ def tuned_size(
     scale = frame_bytes / basis.frame_bytes
     costs = basis.costs_for(workers)
     length = LONG_STREAM if num_frames is None else max(1, num_frames)
-    sizes = sweep_candidates(num_frames=max(1, -(-length // parallel)), sizes=SWEEP)
+    sizes = sweep_candidates(num_frames=max(1, -(-length // parallel)), sizes=sweep_sizes(frame_bytes))
     size = best_size(length, parallel, costs.fixed_seconds, costs.frame_seconds * scale, halo, candidates=sizes)
     long = "a long stream" if num_frames is None else count_text(num_frames, "frame")
     reason = (

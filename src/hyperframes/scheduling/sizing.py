@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 __all__ = [
+    "PRESETS",
+    "ROW_SIZES",
     "SWEEP",
     "Budget",
     "Latency",
@@ -30,14 +32,19 @@ __all__ = [
     "largest_size_in",
     "makespan",
     "memory_bytes",
+    "queue_depth_for",
     "starting_point",
     "sweep_candidates",
+    "sweep_sizes",
 ]
 
 SWEEP = (8, 16, 24, 30, 31, 32, 33, 47, 64, 96, 128, 192, 256)
 """Sizes a sweep tries by default. 30, 31, 33 and 47 stand beside 32 and 64 because byte strides that are powers of two
 can fall into the same cache sets; with frames outermost the frame stride decides that, not their number, so these are
 candidates to measure, no rule."""
+
+ROW_SIZES = (512, 1024, 4096, 16384, 65536)
+"""Sizes that a sweep tries besides, over frames so small that a hyperframe's fixed cost is most of what they take."""
 
 FULL_HD = 1920 * 1080
 PICTURES = (16, 64)
@@ -48,6 +55,7 @@ ROWS = (128, 256)
 TINY_ROWS_MOST = 4096
 TINY_ROWS_BYTES = 256 << 10
 """A core of tiny rows grows to about this: below it the fixed cost of a hyperframe outweighs the work on it."""
+SMALL_ROW_BYTES = 4096
 LARGE_ARRAY_BYTES = 1 << 20
 """From here on an array that is no picture is sized like one."""
 
@@ -269,6 +277,11 @@ def starting_point(frame_seconds: float, bandwidth: float, frame_bytes: int) -> 
     return math.sqrt(2 * frame_seconds * bandwidth / frame_bytes)
 
 
+def sweep_sizes(frame_bytes: int) -> tuple[int, ...]:
+    """Return the sizes that a sweep over frames of `frame_bytes` tries by default."""
+    return (*SWEEP, *ROW_SIZES) if frame_bytes <= SMALL_ROW_BYTES else SWEEP
+
+
 def sweep_candidates(
     *,
     num_frames: int | None = None,
@@ -430,6 +443,36 @@ PACK_SHARE = 0.6
 """Share of the latency that waiting for frames may take: 300 of 500 ms."""
 
 
+PRESETS: dict[str, tuple[int, float]] = {
+    "latency-first": (4, 0.15),
+    "balanced": (8, 0.3),
+    "throughput-first": (16, 0.5),
+}
+"""Usual combinations of size and timeout in seconds (B44), for sources of about 30 frames/s: hyperframes of 4, 8 and 16
+fill in 100, 233 and 500 ms there, just within the timeout."""
+
+
+def queue_depth_for(frames_per_second: float, queue_seconds: float, size: int) -> int:
+    """Return how many hyperframes may wait: ``max(1, ceil(F * T_q / B))`` (W4).
+
+    Parameters
+    ----------
+    frames_per_second : float
+        F: all that arrives in the queue.
+    queue_seconds : float
+        T_q: how long waiting may take.
+    size : int
+        B.
+
+    Examples
+    --------
+    >>> queue_depth_for(30, 0.2, 8), queue_depth_for(48 * 30, 0.2, 8)
+    (1, 36)
+    """
+    _at_least_one(size=size)
+    return max(1, math.ceil(_exact(frames_per_second * queue_seconds / size)))
+
+
 def budget_for_size(
     load: LiveLoad,
     size: int,
@@ -465,7 +508,7 @@ def budget_for_size(
     pack = min(fill, timeout)
     left = load.burst_seconds(size) if latency is None else latency - pack - service - load.transport
     given = queue_depth is not None
-    depth = queue_depth if queue_depth is not None else max(1, math.ceil(_exact(load.total_fps * left / size)))
+    depth = queue_depth if queue_depth is not None else queue_depth_for(load.total_fps, left, size)
     queue = max(load.burst_seconds(size), math.ceil(depth / load.workers) * service if given else 0.0)
     stages = Latency(pack, queue, load.prepare_seconds(size), load.infer_seconds(size), load.unpack, load.transport)
     ttl = TTL_MOST if latency is None else max(0.0, min(TTL_MOST, latency - load.infer_seconds(size) - load.transport))

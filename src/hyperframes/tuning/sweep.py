@@ -1,0 +1,455 @@
+"""A sweep: how fast a chain runs for every size and number of workers, on real frames, and what follows from that."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import itertools
+import statistics
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from hyperframes.drivers import run, set_up
+from hyperframes.drivers.machine import available_memory, machine_facts
+from hyperframes.drivers.profile import Costs, Profile, ProfileKey, profile_key
+from hyperframes.drivers.quantity import bytes_text, count_text, rate_text, seconds_text
+from hyperframes.errors import PipelineError
+from hyperframes.packing import Halo
+from hyperframes.scheduling.sizing import knee, sweep_sizes
+from hyperframes.sinks import open_sink
+from hyperframes.sources import open_source
+from hyperframes.tuning.roofline import copy_limit
+from hyperframes.tuning.sample import MOST_BYTES, Repeated, take_sample
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from hyperframes.frames import Clip
+    from hyperframes.instruments import Observation
+    from hyperframes.pipeline import Pipeline
+
+__all__ = ["Cell", "Measurement", "Sweep", "default_workers", "fit_costs", "measure", "sweep"]
+
+TOLERANCE = 0.03
+"""The knee is the smallest size within this of the best."""
+LEAST_SECONDS = 0.4
+"""How long a cell is measured, about."""
+MOST_FRAMES = 1 << 20
+"""Frames measured in a cell, at most, where rounds allow."""
+ROUNDS = 3
+"""Hyperframes measured for each worker, at least."""
+REPETITIONS = 3
+
+
+class Measurement(NamedTuple):
+    """What one run of one cell took in its steady state."""
+
+    frames: int
+    seconds: float
+    cpu_seconds: float
+    """Of all threads of the process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One size with one number of workers."""
+
+    size: int
+    workers: int
+    """Compute workers asked for."""
+    parallel: int
+    """P of W3: hyperframes that are worked on at once."""
+    measurements: tuple[Measurement, ...] = ()
+    invalid: str = ""
+    """Why it could not be measured; empty where it was."""
+
+    @property
+    def rates(self) -> list[float]:
+        """Frames a second of every repetition."""
+        return [m.frames / max(1e-12, m.seconds) for m in self.measurements]
+
+    @property
+    def frames_per_second(self) -> float:
+        """The median over the repetitions; 0 where there is none."""
+        return statistics.median(self.rates) if self.measurements else 0.0
+
+    @property
+    def deviation(self) -> float:
+        """Median absolute deviation of the frames a second."""
+        middle = self.frames_per_second
+        return statistics.median(abs(rate - middle) for rate in self.rates) if self.measurements else 0.0
+
+    @property
+    def frames_per_cpu_second(self) -> float:
+        """The median of frames a second of processor time: what stays the same while others use the machine."""
+        if not self.measurements:
+            return 0.0
+        return statistics.median(m.frames / max(1e-12, m.cpu_seconds) for m in self.measurements)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the cell as one dict."""
+        return {
+            "size": self.size,
+            "workers": self.workers,
+            "frames_per_second": self.frames_per_second,
+            "deviation": self.deviation,
+            "frames_per_cpu_second": self.frames_per_cpu_second,
+            "repetitions": len(self.measurements),
+            "invalid": self.invalid or None,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """All cells, and what follows from them."""
+
+    key: ProfileKey
+    source: str
+    operators: tuple[str, ...]
+    spec: str
+    frame_bytes: int
+    halo: Halo
+    cells: tuple[Cell, ...]
+    """By workers, then size."""
+    bandwidth: float
+    """Bytes a second of a copy on one thread."""
+    noisy: bool = False
+    """Whether repetitions differ by more than the tolerance, so that processor time decides about the size."""
+    created: str = ""
+
+    @property
+    def valid(self) -> list[Cell]:
+        """Cells that were measured."""
+        return [cell for cell in self.cells if cell.measurements]
+
+    @property
+    def workers(self) -> int:
+        """The fewest workers whose best is within the tolerance of the best of all."""
+        best: dict[int, float] = {}
+        for cell in self.valid:
+            best[cell.workers] = max(best.get(cell.workers, 0.0), cell.frames_per_second)
+        return knee(best, TOLERANCE)
+
+    @property
+    def size(self) -> int:
+        """The knee at `workers`."""
+        return self.knee(self.workers)
+
+    @property
+    def frames_per_second(self) -> float:
+        """Measured at the knee."""
+        return self.cell(self.size, self.workers).frames_per_second
+
+    def cell(self, size: int, workers: int) -> Cell:
+        """Return one cell."""
+        return next(cell for cell in self.cells if (cell.size, cell.workers) == (size, workers))
+
+    def knee(self, workers: int) -> int:
+        """Return the smallest size within the tolerance of the best for `workers`."""
+        cells = [cell for cell in self.valid if cell.workers == workers]
+        if self.noisy:
+            return knee({cell.size: cell.frames_per_cpu_second for cell in cells}, TOLERANCE)
+        return knee({cell.size: cell.frames_per_second for cell in cells}, TOLERANCE)
+
+    def costs(self) -> dict[int, Costs]:
+        """Return s and t of W3 for every number of workers."""
+        return {
+            workers: fit_costs(
+                [cell for cell in self.valid if cell.workers == workers], self.halo.total, by_cpu=self.noisy
+            )
+            for workers in sorted({cell.workers for cell in self.valid})
+        }
+
+    def profile(self) -> Profile:
+        """Return what runs use."""
+        costs = self.costs()
+        return Profile(
+            key=self.key,
+            created=self.created,
+            size=self.size,
+            workers=self.workers,
+            frames_per_second=self.frames_per_second,
+            knees={workers: self.knee(workers) for workers in costs},
+            costs=costs,
+            halo=(self.halo.before, self.halo.after),
+            frame_bytes=self.frame_bytes,
+            bandwidth=self.bandwidth,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return everything as one dict."""
+        return {
+            "source": self.source,
+            "operators": list(self.operators),
+            "frames": self.spec,
+            "halo": {"before": self.halo.before, "after": self.halo.after},
+            "size": self.size,
+            "workers": self.workers,
+            "frames_per_second": self.frames_per_second,
+            "decided_by": "frames_per_cpu_second" if self.noisy else "frames_per_second",
+            "knees": {str(workers): self.knee(workers) for workers in self.costs()},
+            "costs": {str(workers): dataclasses.asdict(costs) for workers, costs in self.costs().items()},
+            "copy_bytes_per_second": self.bandwidth,
+            "cells": [cell.to_json() for cell in self.cells],
+            "created": self.created,
+            "machine": self.key.machine,
+        }
+
+
+def default_workers(cores: int) -> tuple[int, ...]:
+    """Return 1, 2, 4, ... and the number of cores.
+
+    Examples
+    --------
+    >>> default_workers(6)
+    (1, 2, 4, 6)
+    """
+    powers = itertools.takewhile(lambda workers: workers < cores, (1 << n for n in itertools.count()))
+    return (*powers, cores)
+
+
+def sweep(
+    pipeline: Pipeline,
+    *,
+    sizes: Sequence[int] | None = None,
+    workers: Sequence[int] | None = None,
+    frames: int = 1,
+    repetitions: int = REPETITIONS,
+    max_memory: int | None = None,
+    measure: Callable[[Pipeline, Clip, int, int, int, bool], Measurement] | None = None,
+    told: Callable[[int, int, Cell | None], None] = lambda done, total, cell: None,
+) -> Sweep:
+    """Measure how fast the stages of `pipeline` run for every size and number of workers.
+
+    Parameters
+    ----------
+    pipeline : Pipeline
+        With one source; its sinks are left out, so neither decoding nor writing is measured: neither depends on the
+        size.
+    sizes : sequence of int, optional
+        Core frames to try; default 8 to 256, more over small rows.
+    workers : sequence of int, optional
+        Compute workers to try; default 1, 2, 4, ... up to the cores.
+    frames : int
+        Frames measured in each cell, at least; also three hyperframes for each worker, and what takes 0.4 s.
+    repetitions : int
+        Of each cell. They are interleaved: all cells once, then all again in reverse order, so that a machine that
+        becomes slower or busier does so for all of them.
+    max_memory : int, optional
+        Bytes a run may take; cells that need more are invalid. Default: half of what is available.
+    measure : function, optional
+        ``(pipeline, sample, size, workers, frames, viewed) -> Measurement``; default: `measure`.
+    told : function, optional
+        Called with runs done, runs in all, and the cell that was just measured.
+
+    Raises
+    ------
+    PipelineError
+        If the pipeline cannot run, has more than one source, or no cell is left.
+
+    Notes
+    -----
+    The halo is the chain's own in every cell: with a smaller one results would be wrong, not sooner (A108). Compiling
+    and the first use of memory are outside what is measured: see `measure`.
+    """
+    measure = measure or _measure_default
+    (source,) = _only_source(pipeline)
+    opened = open_source(source)
+    try:
+        sample = take_sample(opened)
+        name, spec, viewed = opened.name, opened.spec, opened.arrays() is not None
+    finally:
+        if opened is not source:
+            opened.close()
+    budget = max_memory or available_memory() // 2
+    workers = workers or default_workers(machine_facts().cores)
+    pipeline = pipeline.replace(options=dataclasses.replace(pipeline.options, max_memory=budget))
+    sizes = sizes or sweep_sizes(spec.nbytes)
+    cells, halo = _cells(pipeline, sample, sorted(set(sizes)), sorted(set(workers)), budget)
+    valid = [cell for cell in cells if not cell.invalid]
+    if not valid:
+        raise PipelineError(
+            f"nothing is left to measure: {cells[0].invalid}", hint="Try smaller --sizes or fewer --workers."
+        )
+    total = 1 + len(valid) * repetitions
+    told(0, total, None)
+    # Once for the order of magnitude: kernels are compiled or loaded, libraries set up.
+    first = measure(pipeline, sample, valid[0].size, valid[0].workers, _measured_frames(valid[0], frames), False)
+    rate = first.frames / max(1e-9, first.seconds) / valid[0].parallel
+    counts = {(cell.size, cell.workers): _measured_frames(cell, frames, rate * cell.parallel) for cell in valid}
+    viewed = viewed and max(counts.values()) * 2 * spec.nbytes <= MOST_BYTES
+    told(1, total, None)
+    taken: dict[tuple[int, int], list[Measurement]] = {place: [] for place in counts}
+    for done, cell in enumerate(_interleaved(valid, repetitions), 2):
+        place = (cell.size, cell.workers)
+        taken[place].append(measure(pipeline, sample, *place, counts[place], viewed))
+        told(done, total, cell)
+    measured = tuple(
+        dataclasses.replace(cell, measurements=tuple(taken.get((cell.size, cell.workers), ()))) for cell in cells
+    )
+    return Sweep(
+        key=profile_key(pipeline, spec),
+        source=name,
+        operators=tuple(stage.name for stage in pipeline.stages),
+        spec=str(spec),
+        frame_bytes=spec.nbytes,
+        halo=halo,
+        cells=measured,
+        bandwidth=copy_limit(1).bytes_per_second,
+        noisy=_is_noisy(measured),
+        created=datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
+    )
+
+
+def _only_source(pipeline: Pipeline) -> list[Any]:
+    if len(pipeline.sources) != 1:
+        raise PipelineError(
+            f"tuning measures pipelines of one source: got {len(pipeline.sources)}", got=len(pipeline.sources)
+        )
+    return list(pipeline.sources.values())
+
+
+def _interleaved(cells: Sequence[Cell], repetitions: int) -> Iterable[Cell]:
+    for repetition in range(repetitions):
+        yield from cells if repetition % 2 == 0 else reversed(cells)
+
+
+def _measured_frames(cell: Cell, least: int, rate: float = 0.0) -> int:
+    """Return how many frames to measure: whole rounds, so that no worker is idle at the end."""
+    wanted = max(least, min(MOST_FRAMES, int(rate * LEAST_SECONDS)))
+    rounds = max(ROUNDS, -(-wanted // (cell.size * cell.parallel)))
+    return rounds * cell.parallel * cell.size
+
+
+def _is_noisy(cells: Iterable[Cell]) -> bool:
+    shares = [cell.deviation / cell.frames_per_second for cell in cells if cell.measurements]
+    return statistics.median(shares) > TOLERANCE
+
+
+def _cells(
+    pipeline: Pipeline, sample: Clip, sizes: Sequence[int], workers: Sequence[int], budget: int
+) -> tuple[list[Cell], Halo]:
+    """Return every cell, those that cannot be measured with the reason, and the halo of the chain."""
+    cells = []
+    for count in workers:
+        setup = set_up(_pipeline(pipeline, Repeated(sample, 1), 1, count), open_sinks=False)
+        setup.close()
+        parallel, cut = max(setup.workers.values()), next(iter(setup.warnings), "")
+        for size in sizes:
+            setup.size = size
+            need, why = setup.memory_bytes(), ""
+            if count > 2 * machine_facts().cores:
+                why = cut
+            elif need > budget:
+                why = f"needs {bytes_text(need)}: {bytes_text(budget)} are allowed"
+            cells.append(Cell(size, count, parallel, invalid=why))
+        halo = setup.plan.operator_halo
+    return cells, halo
+
+
+def _pipeline(pipeline: Pipeline, source: Any, size: int, workers: int) -> Pipeline:
+    name = next(iter(pipeline.sources))
+    last = pipeline.stages[-1].name if pipeline.stages else name
+    options = dataclasses.replace(pipeline.options, size=size, workers=workers, range=(0, None), checksum=False)
+    return pipeline.replace(sources={name: source}, sinks={last: open_sink("null:")}, options=options)
+
+
+def measure(pipeline: Pipeline, sample: Clip, size: int, workers: int, frames: int, viewed: bool) -> Measurement:
+    """Run the stages over `sample`, repeated, and return what `frames` of it took once the run was in its stride.
+
+    The clock starts when as many hyperframes have come out as can be under way: by then every worker has compiled its
+    kernels and every piece of frame memory has been written once, which costs five times a later use.
+    """
+    setup = set_up(_pipeline(pipeline, Repeated(sample, 1), size, workers), open_sinks=False)
+    setup.close()
+    skipped = setup.in_flight
+    watch = _Stride(skipped)
+    source = Repeated(sample, skipped * size + frames, viewed=viewed)
+    run(_pipeline(pipeline, source, size, workers), instruments=(watch,))
+    return watch.measurement()
+
+
+_measure_default = measure
+
+
+class _Stride:
+    """An instrument that times a run from the moment that `skipped` hyperframes have come out."""
+
+    def __init__(self, skipped: int) -> None:
+        self._skipped = skipped
+        self._count = self._frames = 0
+        self._first = self._last = (0, 0)
+
+    def observe(self, observation: Observation) -> None:
+        """Take note of what came out."""
+        if observation["kind"] != "emitted":
+            return
+        self._count += 1
+        self._last = (time.perf_counter_ns(), time.process_time_ns())
+        if self._count == self._skipped:
+            self._first = self._last
+        elif self._count > self._skipped:
+            start, stop = observation["core"]
+            self._frames += stop - start
+
+    def measurement(self) -> Measurement:
+        """Return what was seen."""
+        wall, cpu = (last - first for first, last in zip(self._first, self._last, strict=True))
+        return Measurement(self._frames, wall / 1e9, cpu / 1e9)
+
+
+def fit_costs(cells: Sequence[Cell], halo: int, *, by_cpu: bool = False) -> Costs:
+    """Fit s and t of W3 to cells of one number of workers.
+
+    A worker takes ``s + (S + halo) * t`` for a hyperframe; divided by S + halo that is a line in ``1 / (S + halo)`` with
+    slope s and intercept t. The slope is the median over all pairs of cells (Theil-Sen), so a cell that others on the
+    machine disturbed moves it little.
+
+    Parameters
+    ----------
+    cells : sequence of Cell
+        Measured ones.
+    halo : int
+        Frames of both sides.
+    by_cpu : bool
+        Whether processor time counts instead of the clock: what it costs on a machine that does nothing else.
+
+    Notes
+    -----
+    With one size only, all is counted as the cost of frames. Neither cost is below 0.
+
+    References
+    ----------
+    .. [1] P. K. Sen, "Estimates of the regression coefficient based on Kendall's tau", JASA 63 (1968) 1379-1389,
+       :DOI:`10.1080/01621459.1968.10480934`
+    """
+    points = []
+    for cell in cells:
+        rate = cell.frames_per_cpu_second if by_cpu else cell.frames_per_second / cell.parallel
+        seconds = cell.size / rate
+        points.append((1 / (cell.size + halo), seconds / (cell.size + halo)))
+    slopes = [(y2 - y1) / (x2 - x1) for (x1, y1), (x2, y2) in itertools.combinations(points, 2) if x1 != x2]
+    fixed = max(0.0, statistics.median(slopes)) if slopes else 0.0
+    frame = statistics.median(y - fixed * x for x, y in points)
+    return Costs(fixed, max(0.0, frame))
+
+
+def summary(found: Sweep) -> list[str]:
+    """Return what a sweep says, a sentence a line."""
+    costs = found.costs()[found.workers]
+    chosen = f"size {found.size} with {count_text(found.workers, 'worker')}: {rate_text(found.frames_per_second)}"
+    lines = [
+        f"{chosen}, the smallest size within {TOLERANCE:.0%} of the best",
+        f"a hyperframe costs {seconds_text(costs.fixed_seconds)} whatever its size, "
+        + f"a frame {seconds_text(costs.frame_seconds)}",
+    ]
+    if found.noisy:
+        lines.append(
+            f"the machine was busy: repetitions differ by more than {TOLERANCE:.0%}, so frames a second of processor "
+            "time decided about the size"
+        )
+    left = sum(1 for cell in found.cells if cell.invalid)
+    if left:
+        lines.append(f"{count_text(left, 'cell')} left out: {next(c.invalid for c in found.cells if c.invalid)}")
+    return lines
