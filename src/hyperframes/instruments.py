@@ -7,8 +7,8 @@ from typing import Any, Protocol
 __all__ = ["Instrument", "Observation", "Observers"]
 
 Observation = dict[str, Any]
-"""What happened: ``kind`` (``began``, ``sealed``, ``started``, ``done``, ``failed``, ``dropped``, ``emitted``, ``memory``,
-``warning``, ``finished``), ``ns`` (monotonic), and the fields of that kind."""
+"""What happened: ``kind`` (``began``, ``prepared``, ``sealed``, ``started``, ``done``, ``failed``, ``dropped``, ``emitted``,
+``memory``, ``warning``, ``finished``), ``ns`` (monotonic), and the fields of that kind."""
 
 
 class Instrument(Protocol):

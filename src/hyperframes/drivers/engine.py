@@ -120,6 +120,8 @@ class Engine:
         self._observed: queue.Queue[Observation] | None = None
         self._lock = threading.RLock()
         self._finished = threading.Event()
+        self._warm = threading.Event()
+        self._unprepared = 0
         self._stopping = False
         self._error: BaseException | None = None
         self._result: RunResult | None = None
@@ -145,6 +147,7 @@ class Engine:
         self._sink_queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._lengths: dict[int, int] = {}
         self._step_ns = 0
+        self._prepare_seconds = 0.0
         self._frames_in = self._frames_out = self._filtered = self._hyperframes = self._retries = 0
         self._dropped: dict[str, int] = {}
         self._failed: list[dict[str, Any]] = []
@@ -178,6 +181,7 @@ class Engine:
         self._libraries.__enter__()
         self._began = time.perf_counter()
         self._workers = start_workers(self.setup.workers)
+        self._unprepared = len(self._workers)
         threads = []
         for port, source in self.setup.sources.items():
             threads.append(
@@ -355,6 +359,7 @@ class Engine:
     # Sources ----------------------------------------------------------------------------------------------------------
 
     def _intake(self, port: int, source: Source) -> None:
+        self._warm.wait()
         try:
             held = source.arrays() if self.setup.views(port) else None
             length = self._pack(port, source) if held is None else self._view(port, source, held)
@@ -474,6 +479,17 @@ class Engine:
         except BaseException as error:  # noqa: BLE001 - handed to whoever waits for the run
             self._fail(error)
         self._post(WorkerJoined(number, worker.worker.resource))
+        self._one_prepared()
+
+    def _one_prepared(self) -> None:
+        """Start the clock and let the sources begin once every worker is ready: what compiling takes is not the run's."""
+        with self._lock:
+            self._unprepared -= 1
+            if self._unprepared == 0:
+                now = time.perf_counter()
+                self._prepare_seconds, self._began = now - self._began, now
+                self._observe({"kind": "prepared", "seconds": self._prepare_seconds})
+                self._warm.set()
 
     def _make_runner(self, worker: WorkerThread) -> Runner:
         if self.setup.uses_processes and self._plan.groups:
@@ -702,6 +718,7 @@ class Engine:
             output=self._outputs,
             warnings=warnings,
             frames_sha256=self._checksum.hexdigest() if self._checksum else None,
+            prepare_seconds=self._prepare_seconds,
             sinks=dict(setup.sinks),
             sources={plan.ports[port].name: source for port, source in setup.sources.items()},
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
@@ -118,9 +119,11 @@ class GroupRunner:
         self._scratch: dict[int, tuple[Array, ...]] = {}
 
     def prepare(self) -> None:
-        """Let every operator make what this worker shares between hyperframes."""
-        for index in {i for group in self.plan.groups for i in group.stages}:
-            self._prepared_for(index)
+        """Let every operator make what this worker shares between hyperframes, and compile what it compiles (A88)."""
+        for index in sorted({i for group in self.plan.groups for i in group.stages}):
+            prepared = self._prepared_for(index)
+            if self.plan.stages[index].operator.compiles:
+                warm_up(self.plan, index, prepared)
 
     def close(self) -> None:
         """Let go of what was prepared."""
@@ -389,6 +392,63 @@ def keep_tails(plan: Plan, job: Job, number: int, carried: Carried) -> None:
         start = max(buffer.start, plan.ports[port].owned(job.core)[1] - plan.margins[port].before)
         copies = tuple(np.array(plane) for plane in buffer.part((start, buffer.stop)))
         carried.tails[port] = Buffer(copies, start, buffer.stop)
+
+
+def warm_up(plan: Plan, index: int, prepared: Any) -> None:
+    """Call a stage's operator once, on one frame of zeros with its halo, and forget what it did.
+
+    Compiled code depends on dtypes, on the number of axes and on their order, so those are the real ones; so are the
+    shapes, since operators may refuse others. Zeros cost no memory until they are written. A sequential operator starts
+    from no state, and the state it returns is dropped.
+    """
+    stage = plan.stages[index]
+    every = math.lcm(*(output.rate.denominator for output in stage.contract.outputs))
+    first = -(-stage.halo.before // every) * every  # a frame at which every output has an entry
+    core = (first, first + 1)
+    inputs = tuple(_zeros(plan, number, core, stage.halo) for number in stage.inputs)
+    views = []
+    for number in stage.outputs:
+        output = plan.ports[number].output
+        assert output is not None  # a stage's port
+        start, stop = output.owned(core)
+        planes: tuple[Array, ...] = ()
+        if isinstance(output.spec, FrameSpec):
+            planes = tuple(np.zeros((stop - start, *shape), output.spec.dtype) for shape in output.spec.shapes)
+        views.append(View(output, start, stop, planes))
+    stage.operator.apply(inputs, tuple(views), None, prepared)
+
+
+def _zeros(plan: Plan, number: int, core: Range, halo: Halo) -> Hyperframe:
+    port = plan.ports[number]
+    read = (core[0] - halo.before, core[1] + halo.after)
+    total, ids = halo.total + 1, np.arange(*read)
+    spec = port.spec if isinstance(port.spec, FrameSpec) else plan.ports[0].spec
+    assert isinstance(spec, FrameSpec)  # sources deliver frames
+    planes = []
+    for shape in spec.shapes if spec is port.spec else ():
+        plane = np.zeros((total, *shape), spec.dtype)
+        plane.flags.writeable = False
+        planes.append(plane)
+    header = Header(
+        sequence=0,
+        id="warm-up",
+        streams=("warm-up",),
+        core=core,
+        read=read,
+        pad_before=0,
+        pad_after=0,
+        frame_ids=ids,
+        pts=ids,
+        time_base=spec.time_base,
+        durations=np.ones(total, np.int64),
+    )
+    records = None
+    if isinstance(port.spec, RecordSpec):
+        columns = {f.name: np.empty((0, *f.shape), f.dtype) for f in port.spec.fields}
+        records = Records(columns, np.empty(0, np.int64), np.empty(0, np.int64), port.spec, None, "warm-up")
+    return Hyperframe(
+        header, tuple(planes), slice(halo.before, halo.before + 1), np.ones(total, bool), spec, records=records
+    )
 
 
 def part_of(core: Range, part: int, parts: int) -> Range:

@@ -155,6 +155,7 @@ class Recorder:
         self._met: set[tuple[int, str]] = set()  # workers and the stages they have run
         self._notes: dict[str, Callable[[Observation], None]] = {
             "began": self._began,
+            "prepared": self._prepared,
             "sealed": self._sealed,
             "done": self._done,
             "emitted": self._emitted,
@@ -197,6 +198,9 @@ class Recorder:
 
     def _began(self, observation: Observation) -> None:
         self.setup = observation["setup"]
+
+    def _prepared(self, observation: Observation) -> None:
+        self.begin_ns = observation["ns"]  # compiling is not the run's time
 
     def _sealed(self, observation: Observation) -> None:
         self.counts["sealed"] += 1

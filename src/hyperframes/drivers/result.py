@@ -48,6 +48,8 @@ class RunResult:
     output: list[str]
     warnings: list[str] = field(default_factory=list)
     frames_sha256: str | None = None
+    prepare_seconds: float = 0.0
+    """Before the clock started: workers prepared, kernels compiled or loaded (A88)."""
     sinks: Mapping[str, Sink] = field(default_factory=dict, repr=False)
     sources: Mapping[str, Source] = field(default_factory=dict, repr=False)
     recorder: Any = field(default=None, repr=False)
@@ -88,6 +90,7 @@ class RunResult:
             scheduler_share=share,
             stages=stages,
             retries=self.retries + other.retries,
+            prepare_seconds=self.prepare_seconds + other.prepare_seconds,
             failed=self.failed + other.failed,
             output=self.output + other.output,
             warnings=self.warnings + other.warnings,
@@ -154,6 +157,7 @@ class RunResult:
             "failed": self.failed,
             "output": self.output[0] if len(self.output) == 1 else self.output or None,
             "warnings": self.warnings,
+            "prepare_seconds": self.prepare_seconds,
         }
         if self.frames_sha256 is not None:
             values["frames_sha256"] = self.frames_sha256

@@ -52,6 +52,7 @@ class Background(Operator):
     """
 
     name: ClassVar[str] = "background"
+    compiles: ClassVar[bool] = True
 
     rate: float = 0.02
     """How fast the model follows, from above 0 to 1; about one over the frames it remembers."""

@@ -184,6 +184,10 @@ class Operator(ABC):
     name: ClassVar[str]
     version: ClassVar[int] = 1
     """Raised when results change; part of the resume fingerprint."""
+    compiles: ClassVar[bool] = False
+    """Whether the first call compiles or loads something. The driver then calls `apply` once on an empty core of the
+    same dtype and layout while it prepares a worker, and throws the result away: neither that nor a first frame that
+    takes seconds is in any measured time."""
     formats: ClassVar[tuple[str, ...] | None] = None
     """Pixel formats it takes; a picture in another one is converted to the nearest before it. None: any planes."""
     wants_layout: ClassVar[Layout | None] = None

@@ -63,6 +63,7 @@ class Convert(Framewise):
     """
 
     name: ClassVar[str] = "convert"
+    compiles: ClassVar[bool] = True
     format: str = ""
     dtype: str = ""
     layout: str = ""

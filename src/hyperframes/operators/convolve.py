@@ -56,6 +56,7 @@ class Convolve(Framewise):
     """
 
     name: ClassVar[str] = "convolve"
+    compiles: ClassVar[bool] = True
     kernel: str | tuple[float, ...] = "sharpen"
     divisor: float = 0.0
     offset: float = 0.0

@@ -56,6 +56,7 @@ class Denoise(Operator):
     """
 
     name: ClassVar[str] = "denoise"
+    compiles: ClassVar[bool] = True
 
     strength: float = 5.0
     """Standard deviation of the noise to remove, in units of 1 / 255 of the full range; 0 changes nothing."""

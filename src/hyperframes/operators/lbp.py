@@ -50,6 +50,7 @@ class Lbp(Framewise):
     """
 
     name: ClassVar[str] = "lbp"
+    compiles: ClassVar[bool] = True
     formats: ClassVar[tuple[str, ...] | None] = ("gray", "gray16le")
     points: Literal[8, 4] = 8
     radius: int = 1

@@ -32,6 +32,7 @@ class Measure(Operator):
     """
 
     name: ClassVar[str] = "measure"
+    compiles: ClassVar[bool] = True
 
     def configure(self, inputs: tuple[Spec, ...]) -> Contract:
         """Return the contract: one record a frame."""

@@ -41,6 +41,7 @@ class Sobel(Framewise):
     """
 
     name: ClassVar[str] = "sobel"
+    compiles: ClassVar[bool] = True
     formats: ClassVar[tuple[str, ...] | None] = ("gray", "gray16le")
     depth: Literal["input", "float32"] = "input"
 

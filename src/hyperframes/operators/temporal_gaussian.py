@@ -44,6 +44,7 @@ class TemporalGaussian(Operator):
     """
 
     name: ClassVar[str] = "temporal_gaussian"
+    compiles: ClassVar[bool] = True
 
     sigma: float = 1.0
     """Standard deviation, in frames."""

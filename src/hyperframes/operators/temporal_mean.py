@@ -46,6 +46,7 @@ class TemporalMean(Operator):
     """
 
     name: ClassVar[str] = "temporal_mean"
+    compiles: ClassVar[bool] = True
 
     radius: int = 2
     """Frames on each side of the centre."""

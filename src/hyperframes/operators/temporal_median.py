@@ -48,6 +48,7 @@ class TemporalMedian(Operator):
     """
 
     name: ClassVar[str] = "temporal_median"
+    compiles: ClassVar[bool] = True
 
     radius: int = 2
     """Frames on each side of the centre."""
