@@ -5,7 +5,7 @@ import os
 import pytest
 
 from hyperframes.drivers import machine
-from hyperframes.drivers.machine import ProcessRoom
+from hyperframes.drivers.machine import ProcessRoom, allowed_cpus, cpu_list, numa_nodes, processor_name
 
 
 def tree(root, files):
@@ -94,3 +94,28 @@ def test_the_tighter_of_user_and_container_limit_bounds_the_threads(tmp_path, mo
 
 def test_threads_of_this_process_count_as_the_users():
     assert machine._threads_of_user() >= 1
+
+
+@pytest.mark.requirement("A49")
+def test_memory_nodes_are_read_with_their_cpus(tmp_path):
+    for node, cpus in (("node1", "4-7\n"), ("node0", "0-3,8\n"), ("node2", "\n")):
+        folder = tmp_path / "sys/devices/system/node" / node
+        folder.mkdir(parents=True)
+        (folder / "cpulist").write_text(cpus)
+    assert numa_nodes(tmp_path) == {0: [0, 1, 2, 3, 8], 1: [4, 5, 6, 7]}  # a node of memory alone runs nothing
+
+
+def test_where_no_nodes_are_shown_there_is_one(tmp_path):
+    (nodes,) = numa_nodes(tmp_path).items()
+    assert nodes[0] == 0
+    assert nodes[1]
+
+
+def test_lists_of_cpus_read_as_taskset_takes_them():
+    assert cpu_list([8, 0, 1, 2, 3]) == "0-3,8"
+    assert cpu_list([]) == ""
+
+
+def test_the_processor_has_a_name_and_cpus_are_allowed():
+    assert processor_name()
+    assert allowed_cpus() == sorted(set(allowed_cpus()))

@@ -251,6 +251,7 @@ def test_the_json_is_json_and_has_the_keys_of_run():
     assert told["run"]["hyperframes"] == 10
     assert told["memory"]["peak_bytes"] == 5_000_000
     assert told["machine"]["cpus"]
+    assert set(told["machine"]["nodes"]) >= {"0"}
     assert [w["worker"] for w in told["workers"]] == [0, 1]
 
 

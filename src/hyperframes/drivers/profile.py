@@ -84,6 +84,8 @@ class Profile:
     """Measured at the knee."""
     knees: dict[int, int]
     """The knee for each number of compute workers that was measured."""
+    rates: dict[int, float]
+    """Frames a second at each of those."""
     costs: dict[int, Costs]
     """For each number of compute workers."""
     halo: tuple[int, int]
@@ -100,7 +102,8 @@ class Profile:
         """Return what is written to the file."""
         told = {"format": FORMAT, **dataclasses.asdict(self)}
         told["costs"] = {str(workers): dataclasses.asdict(costs) for workers, costs in self.costs.items()}
-        told["knees"] = {str(workers): size for workers, size in self.knees.items()}
+        for name in ("knees", "rates"):
+            told[name] = {str(workers): value for workers, value in told[name].items()}
         return told
 
     @classmethod
@@ -124,6 +127,7 @@ class Profile:
                 workers=int(told["workers"]),
                 frames_per_second=float(told["frames_per_second"]),
                 knees={int(workers): int(size) for workers, size in told["knees"].items()},
+                rates={int(workers): float(rate) for workers, rate in told["rates"].items()},
                 costs={
                     int(workers): Costs(float(cost["fixed_seconds"]), float(cost["frame_seconds"]))
                     for workers, cost in told["costs"].items()
@@ -139,9 +143,10 @@ class Profile:
 
     def _check(self) -> None:
         sizes = [self.size, self.workers, self.frame_bytes, *self.knees, *self.knees.values(), *self.costs]
-        amounts = [self.frames_per_second, self.bandwidth]
+        amounts = [self.frames_per_second, self.bandwidth, *self.rates.values()]
         amounts += [value for costs in self.costs.values() for value in (costs.fixed_seconds, costs.frame_seconds)]
         possible = all(map(math.isfinite, amounts)) and min(amounts) >= 0 and min(sizes) >= 1 and bool(self.costs)
+        possible &= self.knees.keys() == self.rates.keys()
         if not possible:
             raise ValueError("a size below 1 or a time below 0")
 
@@ -293,8 +298,8 @@ def tuned_size(
     if profile is not None and workers in profile.knees:
         size = profile.knees[workers]
         if num_frames is None or size * parallel <= max(num_frames, 1):
-            at = f", {rate_text(profile.frames_per_second)} then" if size == profile.size else ""
-            reason = f"tuned on {profile.created[:10]} with {count_text(workers, 'worker')}{at}"
+            measured = f"{count_text(workers, 'worker')}: {rate_text(profile.rates[workers])}"
+            reason = f"tuned on {profile.created[:10]} with {measured}"
             return SizeChoice(size, (reason, _costs_text(profile, workers, 1.0), _formula_text(profile, workers, 1.0)))
     basis = profile or found.related
     if basis is None:

@@ -195,7 +195,7 @@ def _operator_rate(
     try:
         given = _frames_for(operator, spec)
         contract, num_inputs = _configured(operator, given)
-    except PipelineError as error:
+    except (PipelineError, ValueError) as error:
         return OperatorRate(text, str(spec), threads, 0.0, 0.0, 0.0, 0.0, failed=str(error))
     works = [_work(operator, contract, given, num_inputs, frames) for _ in range(threads)]
     moved = threads * works[0][1]
@@ -223,8 +223,11 @@ def _configured(operator: Operator, spec: FrameSpec) -> tuple[Contract, int]:
     """Return the contract, and for how many inputs it was made."""
     try:
         return operator.configure((spec,)), 1
-    except (PipelineError, ValueError):
-        return operator.configure((spec, spec)), 2
+    except (PipelineError, ValueError) as refused:  # it may read two
+        try:
+            return operator.configure((spec, spec)), 2
+        except (PipelineError, ValueError):
+            raise refused from None
 
 
 def _work(

@@ -171,6 +171,7 @@ class Sweep:
             workers=self.workers,
             frames_per_second=self.frames_per_second,
             knees={workers: self.knee(workers) for workers in costs},
+            rates={workers: self.cell(self.knee(workers), workers).frames_per_second for workers in costs},
             costs=costs,
             halo=(self.halo.before, self.halo.after),
             frame_bytes=self.frame_bytes,
