@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hyperframes.cli import _build, _options, _show
+from hyperframes.cli import _options, _show
 
 if TYPE_CHECKING:
     from hyperframes.tuning import Cell, Sweep
@@ -53,6 +53,7 @@ def tune(
 
     Example: hyperframes tune in.mp4 --operator temporal_mean:radius=2 --plot tune.html
     """
+    from hyperframes.cli import _build
     from hyperframes.drivers.profile import save_profile
     from hyperframes.pipeline import Pipeline
     from hyperframes.tuning import save_plot, sweep
