@@ -87,7 +87,7 @@ def test_where_there_is_no_terminal_a_plain_line_comes_now_and_then(monkeypatch)
 
 def test_a_short_run_says_nothing_where_there_is_no_terminal():
     stream = io.StringIO()
-    with watched(quiet=False, stream=stream) as (progress,):
+    with watched(quiet=False, stream=stream) as (progress, _):
         emit(progress, 0, 10)
     assert stream.getvalue() == ""
 
@@ -102,10 +102,43 @@ def test_on_a_terminal_there_is_a_bar_that_goes_away(monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("NO_COLOR", raising=False)
     stream = Terminal()
-    with watched(quiet=False, name="run", stream=stream) as (progress,):
+    with watched(quiet=False, name="run", stream=stream) as (progress, _):
         progress.observe({"kind": "began", "setup": SimpleNamespace(num_frames=20)})
         progress.observe({"kind": "sealed", "core": (0, 10)})
         emit(progress, 0, 10)
         time.sleep(0.2)
     assert "10 of 20 frames" in stream.getvalue()
     assert stream.getvalue().endswith("\x1b[2K")
+
+
+def test_kernels_that_take_a_while_to_compile_are_said_once(monkeypatch):
+    monkeypatch.setattr(_progress, "COMPILING_SECONDS", 0.01)
+    from numba import njit
+
+    @njit
+    def kernel(x):
+        return x + 1
+
+    stream = io.StringIO()
+    with watched(quiet=False, name="check", stream=stream) as instruments:
+        for instrument in instruments:
+            instrument.observe({"kind": "began", "setup": SimpleNamespace(num_frames=1)})
+        kernel(1)
+        kernel(1.0)
+        deadline = time.monotonic() + 10
+        while not stream.getvalue() and time.monotonic() < deadline:
+            time.sleep(0.005)
+    assert stream.getvalue() == "check: compiling kernels (first run only)...\n"
+
+
+def test_kernels_that_are_compiled_before_the_first_hyperframe_is_done_soon_are_not_said(monkeypatch):
+    monkeypatch.setattr(_progress, "COMPILING_SECONDS", 60)
+    said = []
+    notice = _progress.CompilingNotice(said.append)
+    notice.observe({"kind": "began"})
+    notice.compiling()
+    timer = notice._timer
+    notice.observe({"kind": "done"})
+    timer.join(10)
+    assert not timer.is_alive()
+    assert said == []

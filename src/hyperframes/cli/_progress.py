@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["Progress", "watched"]
 
 LINE_SECONDS = 10.0
+COMPILING_SECONDS = 1.0
+COMPILING = "compiling kernels (first run only)..."
 
 
 class Progress:
@@ -74,22 +76,74 @@ def _clock_text(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"
 
 
+class CompilingNotice:
+    """An instrument that calls `say` once when kernels are being compiled and no hyperframe is done for a while.
+
+    Numba tells when it compiles, which it does not where it finds the code of an earlier run. Only this process is
+    seen: worker processes compile on their own.
+    """
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._timer: threading.Timer | None = None
+        self._listener: Any = None
+
+    def observe(self, observation: Observation) -> None:
+        """Listen from the beginning of a run to the first hyperframe that is done."""
+        if observation["kind"] == "began":
+            self._listen()
+        elif observation["kind"] in {"done", "finished"}:
+            self.close()
+
+    def compiling(self) -> None:
+        """Be told that a kernel is being compiled."""
+        if self._timer is None:
+            self._timer = threading.Timer(COMPILING_SECONDS, self._say, [COMPILING])
+            self._timer.daemon = True
+            self._timer.start()
+
+    def close(self) -> None:
+        """Say nothing any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._listener is not None:
+            sys.modules["numba.core.event"].unregister("numba:compile", self._listener)
+            self._listener = None
+
+    def _listen(self) -> None:
+        events: Any = sys.modules.get("numba.core.event")  # not loaded: no operator of this run has kernels
+        if events is None or self._listener is not None:
+            return
+        notice = self
+
+        class Listener(events.Listener):  # type: ignore[misc]  # only there once Numba is loaded
+            def on_start(self, event: Any) -> None:
+                notice.compiling()
+
+            def on_end(self, event: Any) -> None:
+                """Wait for the next kernel, or for the first hyperframe."""
+
+        self._listener = Listener()
+        events.register("numba:compile", self._listener)
+
+
 @contextmanager
 def watched(*, quiet: bool, name: str = "", stream: TextIO | None = None) -> Iterator[tuple[Any, ...]]:
     """Give the instruments that show progress on stderr while the block runs: none if `quiet`."""
     stream = stream or sys.stderr
     if quiet:
         yield ()
-    elif stream.isatty():
-        with _bar(stream, name) as progress:
-            yield (progress,)
-    else:
-        with _lines(stream, name) as progress:
-            yield (progress,)
+        return
+    with (_bar if stream.isatty() else _lines)(stream, name) as (progress, say):
+        notice = CompilingNotice(say)
+        try:
+            yield (progress, notice)
+        finally:
+            notice.close()
 
 
 @contextmanager
-def _bar(stream: TextIO, name: str) -> Iterator[Progress]:
+def _bar(stream: TextIO, name: str) -> Iterator[tuple[Progress, Callable[[str], None]]]:
     from rich.console import Console
     from rich.progress import BarColumn, SpinnerColumn, TextColumn
     from rich.progress import Progress as Bar
@@ -106,22 +160,25 @@ def _bar(stream: TextIO, name: str) -> Iterator[Progress]:
         def update(progress: Progress) -> None:
             bar.update(shown, completed=progress.frames + progress.dropped, total=progress.total, told=progress.line())
 
-        yield Progress(SystemClock(), update)
+        yield Progress(SystemClock(), update), lambda line: bar.console.print(line, markup=False)
 
 
 @contextmanager
-def _lines(stream: TextIO, name: str) -> Iterator[Progress]:
+def _lines(stream: TextIO, name: str) -> Iterator[tuple[Progress, Callable[[str], None]]]:
     progress, over = Progress(SystemClock()), threading.Event()
     prefix = f"{name}: " if name else ""
 
+    def say(line: str) -> None:
+        print(prefix + line, file=stream, flush=True)
+
     def tell() -> None:
         while not over.wait(LINE_SECONDS):
-            print(prefix + progress.line(), file=stream, flush=True)
+            say(progress.line())
 
     thread = threading.Thread(target=tell, name="hyperframes-progress", daemon=True)
     thread.start()
     try:
-        yield progress
+        yield progress, say
     finally:
         over.set()
         thread.join()
