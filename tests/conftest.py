@@ -12,6 +12,7 @@ settings.register_profile("full", max_examples=200, deadline=None, suppress_heal
 settings.register_profile("nightly", max_examples=5000, deadline=None, suppress_health_check=_QUIET)
 settings.load_profile(os.environ.get("HYPERFRAMES_HYPOTHESIS", "check"))
 
+
 @pytest.fixture(autouse=True, scope="session")
 def _cache_of_its_own(tmp_path_factory):
     """Keep the tuning of whoever runs the tests out of them, and theirs out of it."""
