@@ -248,7 +248,7 @@ WRONG = {
     "an unknown policy": (["frames.npy", "out.npy", "--scheduling-policy", "lifo"], 2, "expected one of fifo, priority_by_index", "run --help"),
     "an unknown rule for errors": (["frames.npy", "out.npy", "--on-error", "shrug"], 2, "expected fail, continue or retry:N", "retry:2"),
     "a range without a colon": (["frames.npy", "out.npy", "--range", "7"], 2, "--range: expected START:STOP in frames, got '7'", "100:200"),
-    "a range that runs backwards": (["frames.npy", "out.npy", "--range", "9:5"], 2, "expected 0 <= START <= STOP, got 9:5", "run --help"),
+    "a range that runs backwards": (["frames.npy", "out.npy", "--range", "9:5"], 2, "with 0 <= START <= STOP", "frames 100 to 199"),
     "memory without a unit": (["frames.npy", "out.npy", "--max-memory", "lots"], 2, "--max-memory: expected a size such as 512MB or 2GiB", "2GiB"),
     "an unknown codec": (["frames.npy", "out.mp4", "--codec", "h265x"], 2, "video codec 'h265x' is not known", "'libx265'"),
     "a codec for an array": (["frames.npy", "out.npy", "--codec", "libx264"], 2, "--codec is for sinks that have a codec: out.npy has none", "out.mp4"),
