@@ -33,10 +33,12 @@ $(READY)-venv:
 	@touch $@
 
 $(READY)-demo: $(READY)-venv pyproject.toml
+	@echo "installing into $(VENV) (about a minute; downloads Python packages only)"
 	$(PIP) install --quiet --editable .
 	@touch $@
 
 $(READY)-dev: $(READY)-venv pyproject.toml
+	@echo "installing into $(VENV) (about a minute; downloads Python packages only)"
 	$(PIP) install --quiet --editable '.[all]' --group dev
 	@touch $@ $(READY)-demo
 
@@ -68,7 +70,7 @@ bench: $(READY)-dev debian  ## run the benchmarks as timings
 
 # Gates ----------------------------------------------------------------------------------------------------------------
 
-check: $(READY)-dev  ## lint, types, layers and the fast tests, side by side: under a minute
+check: $(READY)-dev  ## lint, types, layers and the fast tests, side by side: under a minute on an idle machine
 	@$(MAKE) --no-print-directory --keep-going --jobs=3 --output-sync=target $(CHECKS)
 
 lint: $(READY)-dev  ## ruff and numpydoc

@@ -42,6 +42,15 @@ PART = {
 }
 
 
+INTRODUCTION = (
+    "What Hyperframes has to do, row by row: the requirements of its makers, taken from the four documents that describe the",
+    "product. **A** is offline work on hyperframes, **B** live packing, **C** the semantic record, **D** tensors and learned",
+    "operators. **W** are derivations worked out from them (the arithmetic of halos, latency, matching), which win over the",
+    "rows that they correct; **X** are places where the documents contradict each other, and how each was settled. Rows are",
+    "named in code comments, tests and decisions, so that one can find why something is as it is.",
+)
+
+
 @dataclass(frozen=True)
 class Rows:
     """What docs/requirements.toml holds."""
@@ -164,6 +173,8 @@ def page(rows: Rows, found: dict[str, list[str]], shown: dict[str, list[tuple[st
         "# Requirements",
         "",
         "<!-- Written by tools/requirements.py from markers on tests and references in code: `make requirements`. -->",
+        "",
+        *INTRODUCTION,
         "",
         f"{len(rows.titles)} rows: {len(built)} shown by tests, {len(by_hand)} context.",
         "A row with neither test nor context names the issue that builds it.",

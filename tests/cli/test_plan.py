@@ -65,6 +65,9 @@ def test_the_table_has_a_row_for_each_hyperframe_and_a_summary(call, array):
     assert "[16, 32)" in outcome.out
     assert "[14, 34)" in outcome.out
     assert "40 frames in 3 hyperframes of 16, halo 2 + 2: 20 % read twice; " in outcome.out
+    assert " for frames with 2 workers; libraries and codecs add to that" in outcome.out.replace(
+        "1 worker;", "2 workers;"
+    )
     assert outcome.err == ""
 
 

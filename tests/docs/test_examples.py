@@ -1,4 +1,4 @@
-"""README and examples run as they are printed, and print what they say."""
+"""Examples and the code on pages run as they are printed, and print what they say."""
 
 import doctest
 import re
@@ -11,7 +11,12 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 BLOCKS = re.compile(r"```python\n(.*?)```(?:\s*```text\n(.*?)```)?", re.DOTALL)
-README = [match.groups() for match in BLOCKS.finditer((ROOT / "README.md").read_text(encoding="utf-8"))]
+PAGES = ("README.md", "docs/python.md")
+PRINTED = [
+    pytest.param(*match.groups(), id=f"{page}-{number}")
+    for page in PAGES
+    for number, match in enumerate(BLOCKS.finditer((ROOT / page).read_text(encoding="utf-8")))
+]
 
 
 def run(code_or_path, folder):
@@ -41,14 +46,14 @@ def test_an_example_prints_what_stands_beside_it(path, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("code", "wanted"), README, ids=range(len(README)))
-def test_a_block_of_the_readme_runs_and_prints_what_it_says(code, wanted, tmp_path):
+@pytest.mark.parametrize(("code", "wanted"), PRINTED)
+def test_a_block_on_a_page_runs_and_prints_what_it_says(code, wanted, tmp_path):
     got = run(code, tmp_path)
     assert matches(wanted or "", got), f"expected:\n{wanted}\ngot:\n{got}"
 
 
 def test_the_readme_begins_with_an_example_and_the_two_commands():
     first_screen = "\n".join((ROOT / "README.md").read_text(encoding="utf-8").splitlines()[:45])
-    assert README
+    assert len(PRINTED) > 6
     for part in ("```python", "```text", "make demo", "make test", "flow.svg"):
         assert part in first_screen, part

@@ -23,7 +23,7 @@ def budget(
         str,
         typer.Option(
             metavar="BASE+PER_FRAME",
-            help="What the operator takes: a time per hyperframe and one per frame, as 20ms+5ms.",
+            help="What the operator takes: a time per hyperframe and one per frame, such as 20ms+5ms.",
             rich_help_panel=LOAD,
         ),
     ] = "0",

@@ -221,7 +221,8 @@ def _plan_text(planned: dict[str, Any]) -> str:
         f"{count_text(planned['total_frames'], 'frame')}, {planned['spec']}, in "
         f"{count_text(planned['hyperframes'], 'hyperframe')} of {planned['size']} with halo {halo['before']} + "
         f"{halo['after']}; {share_text(planned['halo_overhead'])} are read twice, none is decoded twice; "
-        f"{bytes_text(planned['memory_bytes'])} for frames with {count_text(planned['workers'], 'worker')}"
+        f"{bytes_text(planned['memory_bytes'])} for frames with {count_text(planned['workers'], 'worker')}, "
+        "and libraries and codecs add to that"
     )
 
 

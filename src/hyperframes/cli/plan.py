@@ -170,7 +170,8 @@ def _print_table(setup: Setup, told: dict[str, Any], reasons: list[str]) -> None
     console.print(
         f"\n{about}{count_text(told['total_frames'], 'frame')} in {count_text(len(rows), 'hyperframe')} of "
         f"{told['size']}, halo {halo['before']} + {halo['after']}: {share_text(told['halo_overhead'])} read twice; "
-        f"{bytes_text(told['memory_bytes'])} for frames with {count_text(setup.num_workers, 'worker')}",
+        f"{bytes_text(told['memory_bytes'])} for frames with {count_text(setup.num_workers, 'worker')}; "
+        "libraries and codecs add to that",
         soft_wrap=True,
     )
     if not told["exact"]:
