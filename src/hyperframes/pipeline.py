@@ -72,6 +72,10 @@ class Options:
     on_error: str = "fail"
     max_memory: int | None = None
     checksum: bool = False
+    resume: bool = False
+    """Whether to go on where an interrupted run of the same pipeline stopped."""
+    checkpoint_seconds: float = 30.0
+    """Run time between two checkpoints in the journal; finished parts of videos bring more."""
 
     def __post_init__(self) -> None:
         Boundary.parse(self.boundary)
@@ -86,8 +90,19 @@ class Options:
                 got=self.max_memory,
                 hint="On the command line also as 512MB or 2GiB.",
             )
-        if not isinstance(self.checksum, bool):
-            raise PipelineError(f"checksum: expected true or false, got {self.checksum!r}", got=self.checksum)
+        for name in ("checksum", "resume"):
+            if not isinstance(getattr(self, name), bool):
+                raise PipelineError(
+                    f"{name}: expected true or false, got {getattr(self, name)!r}", got=getattr(self, name)
+                )
+        seconds: Any = self.checkpoint_seconds
+        if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0:
+            raise PipelineError(f"checkpoint_seconds: expected a number of at least 0, got {seconds!r}", got=seconds)
+        if self.resume and self.checksum:
+            raise PipelineError(
+                "a checksum covers all frames, and a resumed run does not see those that were done before",
+                hint="Leave out --checksum or --resume.",
+            )
 
 
 _CHOICES: dict[str, tuple[str, ...]] = {

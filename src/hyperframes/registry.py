@@ -63,6 +63,11 @@ class Registry:
             return self._entry_points[name].load()
         raise RegistryError(self.kind, name, self)
 
+    def origin(self, name: str) -> str:
+        """Return name and version of the distribution that brings `name`; nothing where a program registered it."""
+        point = None if name in self._registered else self._entry_points.get(name)
+        return f"{point.dist.name} {point.dist.version}" if point is not None and point.dist is not None else ""
+
     def __iter__(self) -> Iterator[str]:
         return iter(sorted({*self._registered, *self._entry_points}))
 

@@ -62,7 +62,7 @@ def test_other_threads_leave_the_handler_alone():
     assert seen == [signal.getsignal(signal.SIGINT)]
 
 
-def test_ctrl_c_while_a_run_begins_leaves_nothing_behind(monkeypatch, tmp_path):
+def test_ctrl_c_while_a_run_begins_leaves_nothing_but_what_a_resumed_run_takes_up(monkeypatch, tmp_path):
     """The moment between opening the sinks and the handle being there."""
     made = Engine._make_pools
 
@@ -73,4 +73,4 @@ def test_ctrl_c_while_a_run_begins_leaves_nothing_behind(monkeypatch, tmp_path):
     monkeypatch.setattr(Engine, "_make_pools", interrupted)
     with pytest.raises(KeyboardInterrupt):
         hf.run(np.zeros((4_000, 32, 32), np.uint8), "temporal_mean:radius=2", to=tmp_path / "out.npy", size=4)
-    assert list(tmp_path.iterdir()) == []
+    assert {path.name for path in tmp_path.iterdir()} in (set(), {"out.npy.part", ".out.npy.journal"})

@@ -36,6 +36,8 @@ class Progress:
         self._clock, self._changed = clock, changed
         self._began_ns: int | None = None
         self.frames = 0
+        self.before = 0
+        """Of `frames`: those done by interrupted runs."""
         self.dropped = 0
         self.total: int | None = None
         """Frames the sources say they have; None where nobody knows."""
@@ -44,7 +46,8 @@ class Progress:
         """Take note of frames that came out and of hyperframes that were given up."""
         kind = observation["kind"]
         if kind == "began":
-            self.frames = self.dropped = 0  # the demo runs several times under one bar
+            self.dropped = 0  # the demo runs several times under one bar
+            self.frames = self.before = observation.get("frames_before", 0)
             self._began_ns = None
             self.total = observation["setup"].num_frames
         elif kind == "sealed" and self._began_ns is None:
@@ -61,10 +64,10 @@ class Progress:
         if self._began_ns is None:
             return "preparing"
         seconds = max(1e-9, (self._clock.now_ns() - self._began_ns) / 1e9)
-        rate = self.frames / seconds
+        rate = (self.frames - self.before) / seconds
         whole = f" of {self.total:,}" if self.total else ""
         parts = [f"{self.frames:,}{whole} frames", f"{rate:,.1f} frames/s"]
-        if self.total and self.frames:
+        if self.total and rate:
             parts.append(f"{_clock_text(max(0.0, self.total - self.frames) / rate)} left")
         parts.append(f"{self.dropped:,} dropped")
         return ", ".join(parts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
+from pathlib import Path  # noqa: TC003 - typer reads annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -102,6 +102,10 @@ def run(
             "--checksum", metavar="", help="SHA-256 over the frames written.", rich_help_panel=_options.OUTPUT
         ),
     ] = False,
+    resume: Annotated[
+        bool,
+        typer.Option("--resume", help="Go on where an interrupted run stopped.", rich_help_panel=_options.OUTPUT),
+    ] = False,
     as_json: _options.Json = False,
     quiet: _options.Quiet = False,
     debug: _options.Debug = False,
@@ -127,6 +131,7 @@ def run(
         range=range_,
         on_size_change=on_size_change,
         checksum=checksum or None,
+        resume=resume or None,
     )
     pipelines = _pipelines(paths or [], operator or [], config, options, rate, _sink_options(codec, quality))
     if report is not None:
@@ -213,17 +218,12 @@ def _checked(pipeline: Pipeline, *, quiet: bool) -> dict[str, Any]:
 
 
 def _interrupted(pipeline: Pipeline) -> _show.Interrupted:
-    from hyperframes.cli._build import output_names
+    from hyperframes.drivers.resume import journals_of
 
-    kept = [
-        folder
-        for name in output_names(pipeline)
-        if name and (folder := Path(name).with_name(f".{Path(name).name}.parts")).is_dir()
-    ]
-    if kept:
+    if kept := [path for path in journals_of(pipeline) if path.is_file()]:
         return _show.Interrupted(
             "interrupted: the output was not finished",
-            hint=f"The parts that are whole were kept in {', '.join(map(str, kept))}; remove them if they are not wanted.",
+            hint=f"What is whole was kept beside it: go on with --resume. The journal is {kept[0]}.",
         )
     return _show.Interrupted("interrupted: the output was not finished", hint="Nothing incomplete was left behind.")
 

@@ -23,7 +23,8 @@ from hyperframes.drivers.memory import MemorySampler
 from hyperframes.drivers.processes import RemoteRunner, WorkerDiedError
 from hyperframes.drivers.quantity import count_text
 from hyperframes.drivers.result import RunResult
-from hyperframes.drivers.setup import Setup, set_up, targets
+from hyperframes.drivers.resume import RunJournal
+from hyperframes.drivers.setup import Setup, set_up
 from hyperframes.drivers.threads import single_threaded_libraries
 from hyperframes.errors import CancelledError, FrameError, HyperframesError, OperatorError, SchedulingError
 from hyperframes.frames import Clip, FrameSpec, Records
@@ -82,7 +83,7 @@ class Run:
         return self._engine.wait(timeout_seconds)
 
     def cancel(self, reason: str = "cancelled") -> None:
-        """Stop soon: nothing more starts, what runs finishes; whole parts of a video stay beside the output."""
+        """Stop soon: nothing more starts, what runs finishes; what is whole is kept for a run with ``resume``."""
         self._engine.cancel(reason)
 
     def stats(self) -> dict[str, Any]:
@@ -116,7 +117,8 @@ class Engine:
     def __init__(self, pipeline: Pipeline, instruments: tuple[Instrument, ...] = ()) -> None:
         self.setup: Setup = set_up(pipeline)
         self._plan = self.setup.plan
-        self._observers = Observers(instruments)
+        self._journal = RunJournal(self.setup)
+        self._observers = Observers((*instruments, self._journal))
         self._observed: queue.Queue[Observation] | None = None
         self._lock = threading.RLock()
         self._finished = threading.Event()
@@ -167,15 +169,14 @@ class Engine:
 
     def start(self) -> Run:
         """Open the sinks, start the threads, and return the handle."""
-        opened = targets(self.setup)
         try:
-            for key, sink in self.setup.sinks.items():
-                sink.open(opened[key])
+            self._journal.open_sinks()
         except BaseException:
-            self.setup.abort()
+            self.setup.abort(keep_parts=self._journal.holds)
             raise
+        self._take_up()
         self._make_pools()
-        self._observe({"kind": "began", "setup": self.setup})
+        self._observe({"kind": "began", "setup": self.setup, "frames_before": self._frames_before})
         self._sampler.start()
         self._libraries = single_threaded_libraries()
         self._libraries.__enter__()
@@ -199,6 +200,16 @@ class Engine:
         for thread in threads:
             thread.start()
         return Run(self)
+
+    def _take_up(self) -> None:
+        """Start from what interrupted runs did, if there were any."""
+        done, journal = self._journal.done, self._journal
+        self._cores = (journal.first, self.setup.pipeline.options.range[1])
+        self._frames_before = journal.first - self.setup.pipeline.options.range[0]
+        self._frames_in, self._hyperframes = self._frames_before, done.hyperframes
+        self._frames_out, self._filtered = done.frames_out, done.filtered
+        self._failed = list(done.failed)
+        self._carried = dict(journal.carried)
 
     def _make_pools(self) -> None:
         for port, source in self.setup.sources.items():
@@ -369,8 +380,8 @@ class Engine:
             self._fail(error)
 
     def _pack(self, port: int, source: Source) -> int:
-        margin, options = self._plan.margins[port], self.setup.pipeline.options
-        start, stop = options.range
+        margin = self._plan.margins[port]
+        start, stop = self._cores
         first = max(0, start - margin.before)
         packer = Packer(
             source.spec,
@@ -380,7 +391,7 @@ class Engine:
             stream=source.name,
             plan_id=self.setup.run_id,
             first_frame=first,
-            cores=options.range,
+            cores=self._cores,
         )
         granted = 0
         try:
@@ -416,7 +427,7 @@ class Engine:
             self._plan.margins[port],
             stream=source.name,
             plan_id=self.setup.run_id,
-            cores=self.setup.pipeline.options.range,
+            cores=self._cores,
         )
         for hyperframe in hyperframes:
             self._gates[port].pass_one()
@@ -440,6 +451,7 @@ class Engine:
             self._check_aligned(inputs)
             header = inputs[0].header
             job = Job(sequence, header.core, header.stream_length, header.end, dict(sorted(inputs.items())))
+            job.captured = {} if self._journal.sealed(job) else None
             self._jobs[sequence] = job
             self._hyperframes += 1
             self._observe({"kind": "sealed", "sequence": sequence, "id": job.id, "core": job.core})
@@ -558,7 +570,9 @@ class Engine:
             return
         group = self._plan.groups[task.stage]
         if self._plan.stages[group.stages[0]].sequential:
-            runner.run_sequential(job, task.stage, self._carried.setdefault(task.stage, Carried()))
+            carried = self._carried.setdefault(task.stage, Carried())
+            runner.run_sequential(job, task.stage, carried)
+            self._journal.capture(job, task.stage, carried)
         else:
             runner.run(job, task.stage, task.part)
 
@@ -614,7 +628,10 @@ class Engine:
                 counted = (len(result) if whole else 0, left_out)
                 if self._checksum is not None and isinstance(result, Clip):
                     add_frames(self._checksum, result)
-            sink.write(result)
+            fresh = self._journal.fresh(key, job, result)
+            if fresh is not None:
+                sink.write(fresh)
+        self._journal.delivered(job, self._frames_out + counted[0], self._filtered + counted[1])
         self._frames_out += counted[0]
         self._filtered += counted[1]
         self._observe({"kind": "emitted", "sequence": job.sequence, "id": job.id, "core": job.core, "whole": whole})
@@ -640,16 +657,16 @@ class Engine:
         self._end_workers()
         try:
             if self._error is None:
-                for sink in self.setup.sinks.values():
-                    name = sink.close()
-                    if name is not None:
-                        self._outputs.append(name)
+                self._outputs = self._journal.close_sinks()
         except BaseException as error:  # noqa: BLE001 - handed to whoever waits for the run
             self._error = error
+        kept = isinstance(self._error, CancelledError) and self._journal.interrupted()
         if self._error is None:
             self.setup.close()
         else:
-            self.setup.abort(keep_parts=isinstance(self._error, CancelledError))
+            self.setup.abort(keep_parts=kept)
+        if not kept:
+            self._journal.discard()
         seconds = time.perf_counter() - self._began
         self._libraries.__exit__(None, None, None)
         peak = self._sampler.stop()
@@ -690,7 +707,7 @@ class Engine:
                 busy[name] = busy.get(name, 0.0) + spent
         idle_ns = sum(worker.waited_ns for worker in self._workers.values())
         idle_ns += sum(runner.waited_ns for runner in self._runners.values())
-        warnings = list(setup.warnings)
+        warnings = [*setup.warnings, *self._journal.warnings]
         if deaths := [death for runner in self._runners.values() for death in runner.deaths]:
             warnings.append(_told_deaths(deaths))
         for source in setup.sources.values():
@@ -719,6 +736,7 @@ class Engine:
             warnings=warnings,
             frames_sha256=self._checksum.hexdigest() if self._checksum else None,
             prepare_seconds=self._prepare_seconds,
+            frames_before=self._frames_before,
             sinks=dict(setup.sinks),
             sources={plan.ports[port].name: source for port, source in setup.sources.items()},
         )
@@ -741,6 +759,7 @@ class Engine:
                 "filtered": self._filtered,
                 "hyperframes": self._hyperframes,
                 "num_frames": self.setup.num_frames,
+                "frames_before": self._frames_before,
                 "dropped": dict(self._dropped),
                 "finished": self._finished.is_set(),
                 **dataclasses.asdict(self._scheduler.metrics()),

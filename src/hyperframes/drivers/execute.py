@@ -56,6 +56,8 @@ class Job:
     """By port of a selecting stage: (owned,) bool."""
     parts: dict[int, int] = field(default_factory=dict)
     """By group: into how many parts it was split."""
+    captured: dict[int, Carried] | None = None
+    """By group of a sequential stage: what it carried after this hyperframe, where a snapshot is to be taken of it."""
     attempt: int = 0
     released: bool = False
     """No task reads it any more."""

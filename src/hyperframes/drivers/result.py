@@ -50,6 +50,8 @@ class RunResult:
     frames_sha256: str | None = None
     prepare_seconds: float = 0.0
     """Before the clock started: workers prepared, kernels compiled or loaded (A88)."""
+    frames_before: int = 0
+    """Input frames that interrupted runs had done: in `frames_in`, as their results are in the other counts."""
     sinks: Mapping[str, Sink] = field(default_factory=dict, repr=False)
     sources: Mapping[str, Source] = field(default_factory=dict, repr=False)
     recorder: Any = field(default=None, repr=False)
@@ -85,6 +87,7 @@ class RunResult:
             frames_out=self.frames_out + other.frames_out,
             filtered=self.filtered + other.filtered,
             hyperframes=self.hyperframes + other.hyperframes,
+            frames_before=self.frames_before + other.frames_before,
             seconds=seconds,
             peak_memory_bytes=max(self.peak_memory_bytes, other.peak_memory_bytes),
             scheduler_share=share,
@@ -104,8 +107,8 @@ class RunResult:
 
     @property
     def frames_per_second(self) -> float:
-        """Input frames over wall seconds."""
-        return self.frames_in / self.seconds if self.seconds else 0.0
+        """Input frames of this run, without those done before, over wall seconds."""
+        return (self.frames_in - self.frames_before) / self.seconds if self.seconds else 0.0
 
     @property
     def value(self) -> Clip | Records:

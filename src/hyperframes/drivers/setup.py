@@ -28,7 +28,7 @@ from hyperframes.sources import Source, open_source
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["Setup", "set_up"]
+__all__ = ["Setup", "check_budget", "set_up", "targets"]
 
 
 @dataclass(slots=True, eq=False)
@@ -233,6 +233,11 @@ def _choose_size(setup: Setup) -> None:
         setup.size, preset = int(options.size), _preset(setup)
         reasons = [f"was asked for; auto would begin with {preset.size}: {'; '.join(preset.reasons)}"]
     setup.size_reasons = tuple(reasons)
+    check_budget(setup, budget)
+
+
+def check_budget(setup: Setup, budget: int) -> None:
+    """Refuse a size whose hyperframes need more than `budget` bytes of memory."""
     need = setup.memory_bytes()
     if need > budget:
         raise PipelineError(

@@ -101,7 +101,7 @@ class Contract:
     selects: bool = False
     """True when it leaves outputs out depending on the data (`View.keep`); then only sinks may read it."""
     snapshot: bool = True
-    """False when its state cannot be saved; such operators start fresh on resume."""
+    """False when its state cannot be saved: a resumed run computes it again from the start."""
 
 
 @dataclass(slots=True, eq=False)
@@ -146,7 +146,7 @@ class View:
         pts : int or (R,) ints, optional
             Time of frame `index`; needed for spans that began before the frames in hand.
         **columns
-            One value or (R, ...) array per field of the output's RecordSpec.
+            One value or (R, ...) array per field of the output's RecordSpec; copied, so views of lent frames may be given.
         """
         assert isinstance(self.output.spec, RecordSpec)
         names = {f.name for f in self.output.spec.fields}
@@ -155,7 +155,7 @@ class View:
         rows = np.atleast_1d(np.asarray(index, np.int64))
         stops = None if stop is None else np.atleast_1d(np.asarray(stop, np.int64))
         values = {
-            f.name: np.asarray(columns[f.name], f.dtype).reshape(len(rows), *f.shape) for f in self.output.spec.fields
+            f.name: np.array(columns[f.name], f.dtype).reshape(len(rows), *f.shape) for f in self.output.spec.fields
         }
         times = None if pts is None else np.atleast_1d(np.asarray(pts, np.int64))
         self.rows.append((rows, stops, values, times))

@@ -10,12 +10,12 @@ from typing import Any
 
 from hyperframes import registry
 from hyperframes.errors import SinkError
-from hyperframes.sinks.base import Sink, Target
+from hyperframes.sinks.base import Checkpoint, Sink, Target
 from hyperframes.sinks.callback import CallbackSink
 from hyperframes.sinks.memory import MemorySink
 from hyperframes.sinks.null import NullSink
 
-__all__ = ["CallbackSink", "MemorySink", "NullSink", "Sink", "Target", "open_sink"]
+__all__ = ["CallbackSink", "Checkpoint", "MemorySink", "NullSink", "Sink", "Target", "open_sink"]
 
 _VIDEO_SUFFIXES = (".mp4", ".mkv", ".mov", ".webm", ".avi")
 _IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff")

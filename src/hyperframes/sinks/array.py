@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hyperframes.errors import MissingExtraError, SinkError
-from hyperframes.sinks.base import Sink, Target
+from hyperframes.sinks.base import Checkpoint, Sink, Target
 from hyperframes.sinks.checks import frames_only, opened, taken_clip
 from hyperframes.sinks.failed import zeroed
-from hyperframes.sinks.staging import StagedFile, StagedFolder
+from hyperframes.sinks.staging import StagedFile, StagedFolder, partial_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from hyperframes.frames import Array, Clip, FrameSpec, Records
 
@@ -60,6 +60,8 @@ class NpySink(Sink):
     Takes frames and windows of one plane. Failed frames are zeros.
     """
 
+    resumable = True
+
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.name = os.fspath(path)
         self._staged: StagedFile | None = None
@@ -85,6 +87,20 @@ class NpySink(Sink):
         self._staged = StagedFile(Path(self.name))
         self._staged.write(self._header())
 
+    def place(self) -> Path:
+        """Return the file."""
+        return Path(self.name)
+
+    def checkpoint(self) -> Checkpoint:
+        """Flush the file."""
+        return Checkpoint({"bytes": opened(self._staged, self.name).checkpoint(), "frames": self._num_frames})
+
+    def resume(self, target: Target, token: Mapping[str, Any]) -> Checkpoint | None:
+        """Cut the file to what the checkpoint told of; None if it is shorter."""
+        self._spec, self._num_frames = frames_only(target, self.name, "one array"), int(token["frames"])
+        self._staged = StagedFile.resumed(Path(self.name), int(token["bytes"]))
+        return None if self._staged is None else Checkpoint(token)
+
     def _header(self) -> bytes:
         spec = opened(self._spec, self.name)
         return npy_header((self._num_frames, *spec.shapes[0]), spec.dtype)
@@ -107,7 +123,7 @@ class NpySink(Sink):
     def abort(self, *, keep_parts: bool = False) -> None:
         """Remove the file."""
         if self._staged is not None:
-            self._staged.discard()
+            self._staged.discard(keep=keep_parts)
             self._staged = None
 
 
@@ -130,6 +146,8 @@ class ZarrSink(Sink):
     looking for them costs more than writing them. Failed frames are zeros.
     """
 
+    resumable = True
+
     def __init__(self, path: str | os.PathLike[str], *, compression: str = "none") -> None:
         self.name = os.fspath(path)
         if compression not in {"none", "lz4", "zstd"}:
@@ -144,7 +162,8 @@ class ZarrSink(Sink):
         self._pending: list[list[Array]] = []
         self._pts = typed_array("q")
         self._size = 1
-        self._num_frames = self._num_written = 0
+        self._num_frames = self._num_written = self._num_synced = 0
+        self._wanted = 0  # position in the stream of the first frame that is in no whole chunk yet
 
     def open(self, target: Target) -> None:
         """Make the arrays in a temporary folder.
@@ -156,15 +175,8 @@ class ZarrSink(Sink):
         MissingExtraError
             If zarr is not installed.
         """
-        try:
-            import zarr
-        except ImportError as error:
-            raise MissingExtraError("writing .zarr", "zarr") from error
-        spec = self._spec = frames_only(target, self.name, "a zarr array")
-        path = Path(self.name)
-        ours = any((path / name).exists() for name in ("zarr.json", ".zarray", ".zgroup"))
-        self._staged = StagedFolder(path, replaceable=ours)
-        self._size, self._num_frames, self._num_written, self._pts = max(1, target.size), 0, 0, typed_array("q")
+        zarr = _zarr()
+        spec, self._staged = self._prepare(target), self._staging(resume=False)
         expected = target.num_frames or 0
         with self._staged.guarded():
             store = zarr.storage.LocalStore(self._staged.partial)
@@ -178,6 +190,63 @@ class ZarrSink(Sink):
                     for name, shape in zip(plane_names(spec), spec.shapes, strict=True)
                 ]
         self._pending = [[] for _ in self._arrays]
+
+    def _prepare(self, target: Target) -> FrameSpec:
+        spec = self._spec = frames_only(target, self.name, "a zarr array")
+        self._size, self._num_frames, self._num_written, self._pts = max(1, target.size), 0, 0, typed_array("q")
+        self._num_synced = self._wanted = 0
+        return spec
+
+    def _staging(self, *, resume: bool) -> StagedFolder:
+        path = Path(self.name)
+        stands = [path, path.with_name(path.name + ".old")] if resume else [path]  # a kill may have come while renaming
+        ours = any((folder / name).exists() for folder in stands for name in ("zarr.json", ".zarray", ".zgroup"))
+        return StagedFolder(path, replaceable=ours, resume=resume)
+
+    def place(self) -> Path:
+        """Return the folder."""
+        return Path(self.name)
+
+    def settings(self) -> Mapping[str, Any]:
+        """Return the compression; the chunks follow from the size, which a resumed run keeps."""
+        return {"compression": self._compression}
+
+    def checkpoint(self) -> Checkpoint:
+        """Flush the chunks that are whole; frames after them are wanted again."""
+        chunks = range(self._num_synced // self._size, self._num_written // self._size)
+        names = [f"{folder}c/{chunk}{'/0' * rest}" for folder, rest in self._chunk_places() for chunk in chunks]
+        opened(self._staged, self.name).checkpoint(names)
+        self._num_synced = self._num_written
+        pts = np.array(self._pts[: self._num_written], np.int64)
+        token = {"frames": self._num_written, "size": self._size, "wanted": self._wanted, "pts": pts}
+        return Checkpoint(token, self._wanted)
+
+    def _chunk_places(self) -> list[tuple[str, int]]:
+        """Return, per array, the folder in front of its chunks and how many axes each has after the first."""
+        spec = opened(self._spec, self.name)
+        folders = [""] if len(spec.shapes) == 1 else [f"{name}/" for name in plane_names(spec)]
+        return [(folder, len(shape)) for folder, shape in zip(folders, spec.shapes, strict=True)]
+
+    def resume(self, target: Target, token: Mapping[str, Any]) -> Checkpoint | None:
+        """Go on after the whole chunks that the checkpoint told of; None if one is missing or the size is another."""
+        zarr = _zarr()
+        spec, folder, frames = self._prepare(target), partial_of(Path(self.name)), int(token["frames"])
+        chunks = [f"c/{chunk}" for chunk in range(frames // self._size)]
+        whole = all((folder / place / chunk).exists() for place, _ in self._chunk_places() for chunk in chunks)
+        if int(token["size"]) != self._size or not whole:
+            return None
+        try:
+            self._root = zarr.open(zarr.storage.LocalStore(folder), mode="r+")
+            several = len(spec.shapes) > 1
+            self._arrays = [self._root[name] for name in plane_names(spec)] if several else [self._root]
+        except (OSError, ValueError, KeyError):  # metadata that was being written when the process was killed
+            return None
+        self._staged = self._staging(resume=True)
+        self._pending = [[] for _ in self._arrays]
+        self._num_frames = self._num_written = self._num_synced = frames
+        self._wanted = int(token["wanted"])
+        self._pts.frombytes(np.ascontiguousarray(token["pts"], np.int64).tobytes())
+        return Checkpoint(token, self._wanted)
 
     def _array(self, zarr: Any, store: Any, name: str | None, shape: tuple[int, ...], expected: int) -> Any:
         spec = opened(self._spec, self.name)
@@ -204,6 +273,9 @@ class ZarrSink(Sink):
         for pending, plane in zip(self._pending, zeroed(clip), strict=True):
             pending.append(plane if aligned else plane.copy())
         self._write_pending(self._num_frames - self._num_frames % self._size)
+        waiting = self._num_frames - self._num_written
+        if len(clip) and waiting <= len(clip):  # else the first frame that waits is an earlier one still
+            self._wanted = int(clip.index[-waiting]) if waiting else int(clip.index[-1]) + 1
 
     def _write_pending(self, stop: int) -> None:
         """Write the frames up to `stop`, of which only the last chunk may be short."""
@@ -229,7 +301,7 @@ class ZarrSink(Sink):
             if len(self._arrays) == 1:
                 _finish(staged.partial, self._num_frames, {"hyperframes": _facts(spec) | {"pts_runs": pts_runs(pts)}})
             else:
-                self._root.create_array("pts", data=pts, chunks=(max(1, len(pts)),), compressors=None)
+                self._root.create_array("pts", data=pts, chunks=(max(1, len(pts)),), compressors=None, overwrite=True)
                 for name in plane_names(spec):
                     _finish(staged.partial / name, self._num_frames, {})
         self._staged = None
@@ -238,8 +310,17 @@ class ZarrSink(Sink):
     def abort(self, *, keep_parts: bool = False) -> None:
         """Remove the temporary folder."""
         if self._staged is not None:
-            self._staged.discard()
+            self._staged.discard(keep=keep_parts)
             self._staged = None
+
+
+def _zarr() -> Any:
+    """Return the library."""
+    try:
+        import zarr
+    except ImportError as error:
+        raise MissingExtraError("writing .zarr", "zarr") from error
+    return zarr
 
 
 def plane_names(spec: FrameSpec) -> list[str]:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from hyperframes.errors import SinkError
 from hyperframes.frames import Clip, Records, Spec
 from hyperframes.media import Passthrough
 
-__all__ = ["Sink", "Target"]
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["Checkpoint", "Sink", "Target"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +32,18 @@ class Target:
     """Of the plan: parts written under another one are not reused."""
     size: int = 16
     """Frames a full hyperframe delivers."""
+    journaled: bool = False
+    """Whether `Sink.checkpoint` will be called: what only that needs can be left out otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What a sink has safe on the disk, whatever happens to the process."""
+
+    token: Mapping[str, Any]
+    """Arrays, numbers and texts that `Sink.resume` gets back."""
+    wanted: int | None = None
+    """Position of the first result that is not safe; None: all that was written is."""
 
 
 class Sink(ABC):
@@ -38,6 +55,8 @@ class Sink(ABC):
     """Pixel formats it takes; pictures in another one are converted to the nearest before it. None: any."""
     takes_records: ClassVar[bool] = False
     takes_frames: ClassVar[bool] = True
+    resumable: bool = False
+    """Whether it has `checkpoint` and `resume`: a run can go on after it was killed only where every sink has."""
 
     def accepts(self, spec: Spec) -> tuple[str, ...] | None:
         """Return the pixel formats this sink takes for frames of `spec`; None for any."""
@@ -60,4 +79,36 @@ class Sink(ABC):
         """Finish; only now does output appear under its final name, which is returned."""
 
     def abort(self, *, keep_parts: bool = False) -> None:
-        """Stop without finishing: remove what is incomplete; keep complete parts if asked to."""
+        """Stop without finishing: remove what is incomplete; keep what the last checkpoint told of if asked to."""
+
+    # Going on after an interruption, for sinks that are `resumable` ----------------------------------------------------
+
+    def place(self) -> Path | None:
+        """Return the file or folder that it makes; None where it makes none."""
+        return None
+
+    def settings(self) -> Mapping[str, Any]:
+        """Return what decides what it writes besides the results, as numbers and texts; part of fingerprints."""
+        return {}
+
+    @property
+    def part_finished(self) -> bool:
+        """Whether something became safe by itself since the last checkpoint, so that a new one is worth its while."""
+        return False
+
+    def checkpoint(self) -> Checkpoint:
+        """Make what was written safe, and return what is needed to go on from there.
+
+        What is safe is never changed again, only followed by more, until `close`.
+        """
+        raise SinkError(f"{self.name} cannot go on after an interruption", sink=self.name)
+
+    def resume(self, target: Target, token: Mapping[str, Any]) -> Checkpoint | None:
+        """Open to go on after an interruption, in place of `open`: forget what was written after the checkpoint of `token`.
+
+        Returns
+        -------
+        Checkpoint or None
+            What is safe, no less than `token` tells of; None if that is gone, in which case nothing was changed.
+        """
+        raise SinkError(f"{self.name} cannot go on after an interruption", sink=self.name)

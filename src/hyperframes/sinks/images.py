@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hyperframes.errors import SinkError
-from hyperframes.sinks.base import Sink, Target
+from hyperframes.sinks.base import Checkpoint, Sink, Target
 from hyperframes.sinks.checks import frames_only, opened, taken_clip
 from hyperframes.sinks.failed import without_failed
-from hyperframes.sinks.staging import StagedFolder
+from hyperframes.sinks.staging import StagedFolder, partial_of, sync
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from hyperframes.frames import Array, Clip, Records, Spec
 
 __all__ = ["ImagesSink"]
@@ -51,6 +53,8 @@ class ImagesSink(Sink):
     16 bits a sample are kept in PNG and TIFF. Failed frames are left out; the numbers tell which.
     """
 
+    resumable = True
+
     def __init__(self, path: str | os.PathLike[str], *, quality: float = 95) -> None:
         self.name = os.fspath(path)
         place = Path(self.name)
@@ -74,6 +78,8 @@ class ImagesSink(Sink):
         self._staged: StagedFolder | None = None
         self._encoders: ThreadPoolExecutor | None = None
         self._format = ""
+        self._wanted = 0  # position in the stream after the last frame taken
+        self._unsafe: list[str] = []  # names of images that no checkpoint told of
 
     def accepts(self, spec: Spec) -> tuple[str, ...] | None:
         """Return the pixel formats that the kind of image holds."""
@@ -87,6 +93,10 @@ class ImagesSink(Sink):
         SinkError
             For records, for formats that these images do not hold, or if the folder is not empty or cannot be made.
         """
+        self._prepare(target)
+        self._staged = StagedFolder(self._folder)
+
+    def _prepare(self, target: Target) -> None:
         spec = frames_only(target, self.name, "a folder of images")
         if spec.pixel_format not in _FORMATS[self._suffix]:
             raise SinkError(
@@ -97,21 +107,55 @@ class ImagesSink(Sink):
             )
         if spec.layout != "NHWC":
             raise SinkError(f"images are written from NHWC: got {spec.layout}", sink=self.name)
-        self._format = spec.pixel_format
-        self._staged = StagedFolder(self._folder)
+        self._format, self._wanted, self._unsafe = spec.pixel_format, 0, []
         self._encoders = ThreadPoolExecutor(min(4, os.cpu_count() or 1), "encode-images")
+
+    def place(self) -> Path:
+        """Return the folder."""
+        return self._folder
+
+    def settings(self) -> Mapping[str, Any]:
+        """Return how images are named and encoded."""
+        return {"pattern": self._pattern, "quality": self._quality}
+
+    def checkpoint(self) -> Checkpoint:
+        """Flush the images written since the last time."""
+        staged, encoders = opened(self._staged, self.name), opened(self._encoders, self.name)
+        with staged.guarded():
+            for _ in encoders.map(sync, [[staged.partial / name] for name in self._unsafe]):
+                pass
+        staged.checkpoint(())
+        self._unsafe = []
+        return Checkpoint({"wanted": self._wanted})
+
+    def resume(self, target: Target, token: Mapping[str, Any]) -> Checkpoint | None:
+        """Remove the images that the checkpoint does not tell of; None if the folder is gone."""
+        folder, wanted = partial_of(self._folder), int(token["wanted"])
+        if not folder.is_dir():
+            return None
+        self._prepare(target)
+        self._staged, self._wanted = StagedFolder(self._folder, resume=True), wanted
+        before, after = _NUMBERED.split(self._pattern, maxsplit=1)
+        for path in folder.iterdir():
+            number = path.name.removeprefix(before).removesuffix(after)
+            if not number.isdecimal() or int(number) >= wanted:
+                path.unlink()
+        return Checkpoint(token)
 
     def write(self, result: Clip | Records) -> None:
         """Encode and write the frames, several at once."""
         clip = without_failed(taken_clip(result, self.name))
         staged, encoders = opened(self._staged, self.name), opened(self._encoders, self.name)
         with staged.guarded():
-            for _ in encoders.map(self._write_one, clip.data, clip.index.tolist()):
-                pass
+            self._unsafe += encoders.map(self._write_one, clip.data, clip.index.tolist())
+        if len(clip):
+            self._wanted = int(clip.index[-1]) + 1
 
-    def _write_one(self, picture: Array, index: int) -> None:
-        folder = opened(self._staged, self.name).partial
-        (folder / (self._pattern % index)).write_bytes(encode(picture, self._format, self._suffix, self._quality))
+    def _write_one(self, picture: Array, index: int) -> str:
+        """Write an image and return its name."""
+        folder, name = opened(self._staged, self.name).partial, self._pattern % index
+        (folder / name).write_bytes(encode(picture, self._format, self._suffix, self._quality))
+        return name
 
     def close(self) -> str:
         """Give the folder its name."""
@@ -125,7 +169,7 @@ class ImagesSink(Sink):
         """Remove the temporary folder."""
         self._end_encoders()
         if self._staged is not None:
-            self._staged.discard()
+            self._staged.discard(keep=keep_parts)
             self._staged = None
 
     def _end_encoders(self) -> None:

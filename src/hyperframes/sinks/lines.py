@@ -8,12 +8,14 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hyperframes.sinks.base import Sink, Target
+from hyperframes.sinks.base import Checkpoint, Sink, Target
 from hyperframes.sinks.checks import opened
 from hyperframes.sinks.rows import RowLayout
 from hyperframes.sinks.staging import StagedFile
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from hyperframes.frames import Array, Clip, Records
 
 __all__ = ["LinesSink"]
@@ -33,6 +35,7 @@ class LinesSink(Sink):
     """
 
     takes_records = True
+    resumable = True
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.name = os.fspath(path)
@@ -50,6 +53,20 @@ class LinesSink(Sink):
         self._layout = RowLayout.of(target, self.name)
         self._staged = StagedFile(Path(self.name))
 
+    def place(self) -> Path:
+        """Return the file."""
+        return Path(self.name)
+
+    def checkpoint(self) -> Checkpoint:
+        """Flush the file."""
+        return Checkpoint({"bytes": opened(self._staged, self.name).checkpoint()})
+
+    def resume(self, target: Target, token: Mapping[str, Any]) -> Checkpoint | None:
+        """Cut the file to what the checkpoint told of; None if it is shorter."""
+        self._layout = RowLayout.of(target, self.name)
+        self._staged = StagedFile.resumed(Path(self.name), int(token["bytes"]))
+        return None if self._staged is None else Checkpoint(token)
+
     def write(self, result: Clip | Records) -> None:
         """Append one line a row."""
         rows = opened(self._layout, self.name).rows(result)
@@ -66,7 +83,7 @@ class LinesSink(Sink):
     def abort(self, *, keep_parts: bool = False) -> None:
         """Remove the file."""
         if self._staged is not None:
-            self._staged.discard()
+            self._staged.discard(keep=keep_parts)
             self._staged = None
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hyperframes.sinks.base import Sink, Target
+from hyperframes.sinks.base import Checkpoint, Sink, Target
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
     from hyperframes.frames import Clip, Records
 
 __all__ = ["NullSink"]
@@ -16,6 +19,7 @@ class NullSink(Sink):
     """Takes everything, keeps nothing but the number of results."""
 
     takes_records = True
+    resumable = True
 
     def __init__(self, location: str = "null:") -> None:
         self.name = location
@@ -31,3 +35,12 @@ class NullSink(Sink):
 
     def close(self) -> None:
         """There is nothing to finish."""
+
+    def checkpoint(self) -> Checkpoint:
+        """Return the count."""
+        return Checkpoint({"results": self.num_results})
+
+    def resume(self, target: Target, token: Mapping[str, Any]) -> Checkpoint:
+        """Go on counting."""
+        self.num_results = int(token["results"])
+        return Checkpoint(token)

@@ -12,8 +12,12 @@ import shutil
 from array import array
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-__all__ = ["Part", "PartsFolder", "completed_parts", "sha256_of", "sync_folder"]
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["Part", "PartsFolder", "completed_parts", "digest_of", "sha256_of", "sync_folder"]
 
 _VERSION = 1
 
@@ -75,10 +79,10 @@ class PartsFolder:
             os.fsync(file.fileno())
         partial.replace(path)
 
-    def completed(self) -> list[Part]:
-        """Return the whole parts from number 0 on without a gap, of this fingerprint, their files checked."""
+    def completed(self, most: int | None = None) -> list[Part]:
+        """Return the whole parts, at most `most`, from number 0 without a gap, of this fingerprint, files checked."""
         found: list[Part] = []
-        while (part := self._read(len(found))) is not None:
+        while (most is None or len(found) < most) and (part := self._read(len(found))) is not None:
             found.append(part)
         return found
 
@@ -100,11 +104,11 @@ class PartsFolder:
         """Remove the folder and all in it; safe to call twice."""
         shutil.rmtree(self.path, ignore_errors=True)
 
-    def remove_incomplete(self) -> None:
-        """Remove what is not a whole part; the folder itself when nothing is left."""
+    def keep_only(self, parts: Sequence[Part]) -> None:
+        """Remove everything but `parts`; the folder itself when nothing is left."""
         if not self.path.is_dir():
             return
-        whole = {f"part-{part.number:06d}{suffix}" for part in self.completed() for suffix in (".mkv", ".json")}
+        whole = {f"part-{part.number:06d}{suffix}" for part in parts for suffix in (".mkv", ".json")}
         for path in self.path.iterdir():
             if path.name not in whole:
                 path.unlink()
@@ -115,6 +119,11 @@ class PartsFolder:
 def completed_parts(target: Path | str, fingerprint: str = "") -> list[Part]:
     """Return the whole parts kept beside the video `target`; only those of `fingerprint` when it is given."""
     return PartsFolder(Path(target), fingerprint).completed()
+
+
+def digest_of(parts: Sequence[Part]) -> str:
+    """Return a SHA-256, in hex, of the checksums of `parts`."""
+    return hashlib.sha256("\n".join(part.sha256 for part in parts).encode()).hexdigest()
 
 
 def sha256_of(path: Path) -> str:

@@ -6,15 +6,15 @@ import errno
 import os
 import shutil
 from contextlib import contextmanager, suppress
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Self
 
 from hyperframes.errors import SinkError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-__all__ = ["StagedFile", "StagedFolder", "disk_errors"]
+__all__ = ["StagedFile", "StagedFolder", "disk_errors", "partial_of", "sync"]
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
@@ -54,15 +54,27 @@ class StagedFile:
     nothing is left.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, mode: str = "wb") -> None:
         self.path = path
-        self.partial = path.with_name(path.name + ".part")
+        self.partial = partial_of(path)
         with disk_errors(path):
             if path.is_dir():
                 raise SinkError(
                     f"cannot write {path}: a folder stands there", sink=str(path), hint="Give the file another name."
                 )
-            self._file: IO[bytes] | None = self.partial.open("wb")
+            self._file: IO[bytes] | None = self.partial.open(mode)
+
+    @classmethod
+    def resumed(cls, path: Path, length: int) -> Self | None:
+        """Return what was written under ``NAME.part`` before, cut to `length` bytes; None if there is less than that."""
+        with suppress(FileNotFoundError):
+            if partial_of(path).stat().st_size >= length:
+                staged = cls(path, mode="r+b")
+                with disk_errors(path):
+                    staged.file.truncate(length)
+                    staged.file.seek(length)
+                return staged
+        return None
 
     @property
     def file(self) -> IO[bytes]:
@@ -86,6 +98,13 @@ class StagedFile:
             self.discard()
             raise
 
+    def checkpoint(self) -> int:
+        """Make what was written safe on the disk, and return how many bytes that is."""
+        with self.guarded():
+            self.file.flush()
+            os.fsync(self.file.fileno())
+            return self.file.tell()
+
     def commit(self) -> str:
         """Flush to the disk and give the file its final name, which is returned."""
         with self.guarded():
@@ -97,13 +116,14 @@ class StagedFile:
             self.partial.replace(self.path)
         return str(self.path)
 
-    def discard(self) -> None:
-        """Remove the file; safe to call twice."""
+    def discard(self, *, keep: bool = False) -> None:
+        """Remove the file, or only close it to `keep` what the last checkpoint told of; safe to call twice."""
         if self._file is not None:
             with suppress(OSError):  # what is still buffered may not fit either
                 self._file.close()
             self._file = None
-        self.partial.unlink(missing_ok=True)
+        if not keep:
+            self.partial.unlink(missing_ok=True)
 
 
 class StagedFolder:
@@ -115,11 +135,13 @@ class StagedFolder:
         Final name. A folder that stands there must be empty, or satisfy `replaceable`.
     replaceable : bool
         Whether a folder that stands there may be replaced: it is one of this sink's own.
+    resume : bool
+        Whether to go on filling what stands under ``NAME.part`` instead of starting anew.
     """
 
-    def __init__(self, path: Path, *, replaceable: bool = False) -> None:
+    def __init__(self, path: Path, *, replaceable: bool = False, resume: bool = False) -> None:
         self.path, self._replaceable = path, replaceable
-        self.partial = path.with_name(path.name + ".part")
+        self.partial = partial_of(path)
         with disk_errors(path):
             if path.exists() and not path.is_dir():
                 raise SinkError(
@@ -131,6 +153,8 @@ class StagedFolder:
                     sink=str(path),
                     hint="Write to a new folder, or remove what is in it.",
                 )
+            if resume:
+                return
             if self.partial.exists():
                 shutil.rmtree(self.partial)
             self.partial.mkdir()
@@ -153,19 +177,33 @@ class StagedFolder:
                 shutil.rmtree(old, ignore_errors=True)
                 self.path.rename(old)
             self.partial.rename(self.path)
-            _sync_folder(self.path.parent)
+            sync([self.path.parent])
         if self._replaceable:
             shutil.rmtree(old, ignore_errors=True)
         return str(self.path)
 
-    def discard(self) -> None:
-        """Remove the folder; safe to call twice."""
-        shutil.rmtree(self.partial, ignore_errors=True)
+    def checkpoint(self, names: Iterable[str]) -> None:
+        """Make the files `names` in it safe on the disk."""
+        with self.guarded():
+            sync(self.partial / name for name in names)
+            sync([self.partial])
+
+    def discard(self, *, keep: bool = False) -> None:
+        """Remove the folder unless it is to be kept; safe to call twice."""
+        if not keep:
+            shutil.rmtree(self.partial, ignore_errors=True)
 
 
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def partial_of(path: Path) -> Path:
+    """Return where what will be `path` stands until it is whole."""
+    return path.with_name(path.name + ".part")
+
+
+def sync(paths: Iterable[Path]) -> None:
+    """Make files, or the names in folders, last through a power cut."""
+    for path in paths:
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

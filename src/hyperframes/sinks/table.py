@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import struct
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hyperframes.errors import MissingExtraError, SinkError
-from hyperframes.sinks.base import Sink, Target
+from hyperframes.sinks.base import Checkpoint, Sink, Target
 from hyperframes.sinks.checks import opened
 from hyperframes.sinks.rows import RowLayout
-from hyperframes.sinks.staging import StagedFile
+from hyperframes.sinks.staging import StagedFile, partial_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from hyperframes.frames import Array, Clip, Field, Records
 
@@ -38,10 +39,13 @@ class ParquetSink(Sink):
     Notes
     -----
     Row groups hold at most 65,536 rows or 16 MiB, so memory is bounded. Row groups do not depend on the size of
-    hyperframes. Failed frames are left out: ``frame`` tells which.
+    hyperframes. Failed frames are left out: ``frame`` tells which. A Parquet file that was cut off cannot be continued:
+    runs that keep a journal write the rows besides, plain, as ``.NAME.rows.part``, and a resumed run makes the file of
+    them anew.
     """
 
     takes_records = True
+    resumable = True
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.name = os.fspath(path)
@@ -51,6 +55,8 @@ class ParquetSink(Sink):
         self._schema: Any = None
         self._group: dict[str, Array] = {}
         self._filled = self._capacity = 0
+        self._spool: StagedFile | None = None
+        self._spooled = 0  # rows of the group that are in the spool
 
     def open(self, target: Target) -> None:
         """Start the file.
@@ -62,6 +68,12 @@ class ParquetSink(Sink):
         MissingExtraError
             If pyarrow is not installed.
         """
+        self._prepare(target)
+        partial_of(self._spool_path()).unlink(missing_ok=True)
+        if target.journaled:
+            self._spool = StagedFile(self._spool_path())
+
+    def _prepare(self, target: Target) -> None:
         try:
             import pyarrow as pa
             import pyarrow.parquet as pq
@@ -72,7 +84,7 @@ class ParquetSink(Sink):
         columns = [pa.field(field.name, _arrow_type(pa, field, self.name)) for field in layout.columns]
         self._schema = pa.schema(columns, {f"hyperframes.{key}": value for key, value in facts.items()})
         row_bytes = sum(field.dtype.itemsize * math.prod(field.shape) for field in layout.columns)
-        self._capacity, self._filled = max(1, min(_GROUP_ROWS, _GROUP_BYTES // row_bytes)), 0
+        self._capacity, self._filled, self._spooled = max(1, min(_GROUP_ROWS, _GROUP_BYTES // row_bytes)), 0, 0
         self._group = {field.name: np.empty((self._capacity, *field.shape), field.dtype) for field in layout.columns}
         self._staged = StagedFile(Path(self.name))
         with self._staged.guarded():
@@ -80,23 +92,34 @@ class ParquetSink(Sink):
 
     def write(self, result: Clip | Records) -> None:
         """Add the rows; write a row group when one is full."""
-        rows = opened(self._layout, self.name).rows(result)
+        self._add(opened(self._layout, self.name).rows(result))
+
+    def _add(self, rows: Mapping[str, Array], *, spool: bool = True) -> None:
         total, done = len(rows["frame"]), 0
         while done < total:
             taken = min(self._capacity - self._filled, total - done)
             for name, column in rows.items():
                 self._group[name][self._filled : self._filled + taken] = column[done : done + taken]
             self._filled, done = self._filled + taken, done + taken
+            if not spool:
+                self._spooled = self._filled
             if self._filled == self._capacity:
                 self._flush()
 
     def _flush(self) -> None:
         import pyarrow as pa
 
-        columns = [_arrow_column(pa, self._group[field.name][: self._filled], field.type) for field in self._schema]
+        self._put_into_spool()
         with self._giving_up_on_errors() as staged, staged.guarded():
-            self._writer.write_table(pa.Table.from_arrays(columns, schema=self._schema), row_group_size=self._capacity)
-        self._filled = 0
+            table = pa.Table.from_arrays(self._columns(0), schema=self._schema)
+            self._writer.write_table(table, row_group_size=self._capacity)
+        self._filled = self._spooled = 0
+
+    def _columns(self, start: int) -> list[Any]:
+        """Return the Arrow columns of the group's rows from `start` on."""
+        import pyarrow as pa
+
+        return [_arrow_column(pa, self._group[field.name][start : self._filled], field.type) for field in self._schema]
 
     @contextmanager
     def _giving_up_on_errors(self) -> Iterator[StagedFile]:
@@ -113,16 +136,76 @@ class ParquetSink(Sink):
             self._flush()
         with self._giving_up_on_errors() as staged, staged.guarded():
             self._writer.close()
+        spool, self._spool = self._spool, None
         self._staged, self._writer, self._group = None, None, {}
-        return staged.commit()
+        name = staged.commit()
+        if spool is not None:
+            spool.discard()
+        return name
 
     def abort(self, *, keep_parts: bool = False) -> None:
-        """Remove the file."""
+        """Remove the file; keep the rows besides it if asked to."""
         if self._writer is not None:
             self._writer.is_open = False  # else it would finish the file when it is collected
         if self._staged is not None:
             self._staged.discard()
-        self._staged, self._writer, self._group = None, None, {}
+        if self._spool is not None:
+            self._spool.discard(keep=keep_parts)
+        self._staged, self._writer, self._group, self._spool = None, None, {}, None
+
+    # Going on after an interruption: the rows so far, plain, in a file of their own ------------------------------------
+
+    def place(self) -> Path:
+        """Return the file."""
+        return Path(self.name)
+
+    def settings(self) -> Mapping[str, Any]:
+        """Return the version of the library, which enters the file."""
+        import pyarrow as pa
+
+        return {"pyarrow": pa.__version__}
+
+    def _spool_path(self) -> Path:
+        path = Path(self.name)
+        return path.with_name(f".{path.name}.rows")
+
+    def _put_into_spool(self) -> None:
+        """Append the group's rows that are not there yet: the length of a record batch, then the batch."""
+        if self._spool is None or self._spooled == self._filled:
+            return
+        import pyarrow as pa
+
+        with self._giving_up_on_errors():
+            batch = pa.record_batch(self._columns(self._spooled), schema=self._schema).serialize()
+            self._spool.write(struct.pack("<Q", batch.size))
+            self._spool.write(memoryview(batch))
+        self._spooled = self._filled
+
+    def checkpoint(self) -> Checkpoint:
+        """Flush the rows."""
+        self._put_into_spool()
+        return Checkpoint({"bytes": opened(self._spool, self.name).checkpoint()})
+
+    def resume(self, target: Target, token: Mapping[str, Any]) -> Checkpoint | None:
+        """Cut the rows to what the checkpoint told of and make the file of them anew; None if there are fewer."""
+        spool = StagedFile.resumed(self._spool_path(), int(token["bytes"]))
+        if spool is None:
+            return None
+        self._prepare(target)
+        self._spool = spool
+        with spool.partial.open("rb") as file:
+            while size := file.read(8):
+                self._add(self._read_batch(file.read(struct.unpack("<Q", size)[0])), spool=False)
+        return Checkpoint(token)
+
+    def _read_batch(self, data: bytes) -> dict[str, Array]:
+        import pyarrow as pa
+
+        batch = pa.ipc.read_record_batch(pa.py_buffer(data), self._schema)
+        return {
+            name: _numpy_column(pa, batch.column(name)).reshape(-1, *group.shape[1:])
+            for name, group in self._group.items()
+        }
 
 
 class CsvSink(Sink):
@@ -140,6 +223,7 @@ class CsvSink(Sink):
     """
 
     takes_records = True
+    resumable = True
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.name = os.fspath(path)
@@ -159,6 +243,20 @@ class CsvSink(Sink):
         self._staged = StagedFile(Path(self.name))
         self._staged.write((",".join(map(_quoted, names)) + "\r\n").encode())
 
+    def place(self) -> Path:
+        """Return the file."""
+        return Path(self.name)
+
+    def checkpoint(self) -> Checkpoint:
+        """Flush the file."""
+        return Checkpoint({"bytes": opened(self._staged, self.name).checkpoint()})
+
+    def resume(self, target: Target, token: Mapping[str, Any]) -> Checkpoint | None:
+        """Cut the file to what the checkpoint told of; None if it is shorter."""
+        self._layout = RowLayout.of(target, self.name)
+        self._staged = StagedFile.resumed(Path(self.name), int(token["bytes"]))
+        return None if self._staged is None else Checkpoint(token)
+
     def write(self, result: Clip | Records) -> None:
         """Append one line a row."""
         columns: list[list[str]] = []
@@ -177,7 +275,7 @@ class CsvSink(Sink):
     def abort(self, *, keep_parts: bool = False) -> None:
         """Remove the file."""
         if self._staged is not None:
-            self._staged.discard()
+            self._staged.discard(keep=keep_parts)
             self._staged = None
 
 
@@ -197,6 +295,12 @@ def _arrow_column(pa: Any, column: Array, kind: Any) -> Any:
         return pa.array(column, kind)
     flat = pa.array(column.reshape(-1), kind.value_type)
     return pa.FixedSizeListArray.from_arrays(flat, kind.list_size)
+
+
+def _numpy_column(pa: Any, column: Any) -> Array:
+    values = column.flatten() if pa.types.is_fixed_size_list(column.type) else column
+    array: Array = values.to_numpy(zero_copy_only=False)
+    return array
 
 
 def _component_names(field: Field) -> list[str]:

@@ -30,12 +30,13 @@ from hyperframes.media.encode import (
     has_alpha,
 )
 from hyperframes.media.mux import EncodedPart, Times, join, place
-from hyperframes.sinks.base import Sink, Target
-from hyperframes.sinks.parts import Part, PartsFolder, sha256_of, sync_folder
+from hyperframes.sinks.base import Checkpoint, Sink, Target
+from hyperframes.sinks.parts import Part, PartsFolder, digest_of, sha256_of, sync_folder
 from hyperframes.sinks.staging import disk_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any
 
 __all__ = ["VideoSink"]
 
@@ -84,6 +85,7 @@ class VideoSink(Sink):
     """
 
     takes_records: ClassVar[bool] = False
+    resumable = True
 
     def __init__(
         self,
@@ -108,6 +110,7 @@ class VideoSink(Sink):
         self.resume_at = 0
         self._folder: PartsFolder | None = None
         self._parts: list[Part] = []
+        self._num_told = 0  # parts that a checkpoint told of
         self._writing: _Writing | None = None
         self._position = 0
 
@@ -161,28 +164,71 @@ class VideoSink(Sink):
         SinkError
             If they cannot, or the folder beside the file cannot be written.
         """
+        folder = self._prepare(target)
+        self._begin(folder, folder.completed() if self._resume else [], resume=self._resume)
+
+    def _prepare(self, target: Target) -> PartsFolder:
         self._target = target
         spec = self._spec = self._checked(target.spec)
         self._encoding = Encoding.of(self._codec, spec, self._quality, self._preset, self._part_frames)
         plan = f"{target.fingerprint}\n{self._encoding.fingerprint}"
-        self._folder = PartsFolder(self.path, hashlib.sha256(plan.encode()).hexdigest())
+        if self.path.is_dir():
+            raise self._error("a folder stands there", "Give the file another name.")
+        return PartsFolder(self.path, hashlib.sha256(plan.encode()).hexdigest())
+
+    def _begin(self, folder: PartsFolder, parts: Sequence[Part], *, resume: bool) -> None:
+        """Start the part after `parts`, of which nothing else is left."""
+        self._folder, self._parts, self._num_told = folder, list(parts), len(parts)
         with self._errors():
-            if self.path.is_dir():
-                raise self._error("a folder stands there", "Give the file another name.")
-            if self._resume:
-                self._folder.remove_incomplete()
-                self._parts = self._folder.completed()
-            else:
-                self._folder.remove()
-            self._folder.create()
-        if self._parts:
-            self.resume_at, self._position = self._parts[-1].source_stop, self._parts[-1].stop
-            self.num_failed = sum(part.num_failed for part in self._parts)
+            folder.keep_only(parts) if resume else folder.remove()
+            folder.create()
+        self._position = self._parts[-1].stop if parts else 0
+        self.resume_at = self._safe_until()
+        self.num_failed = sum(part.num_failed for part in parts)
         try:
             self._start_part()
         except BaseException:
-            self.abort(keep_parts=self._resume)
+            self.abort(keep_parts=resume)
             raise
+
+    def _safe_until(self) -> int:
+        return self._parts[-1].source_stop if self._parts else 0
+
+    # Going on after an interruption -----------------------------------------------------------------------------------
+
+    def place(self) -> Path:
+        """Return the file."""
+        return self.path
+
+    def settings(self) -> Mapping[str, Any]:
+        """Return how it encodes."""
+        return {
+            "codec": self._codec.name,
+            "quality": self._quality,
+            "preset": self._preset,
+            "pixel_format": self._pixel_format,
+            "part_frames": self._part_frames,
+        }
+
+    @property
+    def part_finished(self) -> bool:
+        """Whether a part was finished since the last checkpoint."""
+        return len(self._parts) > self._num_told
+
+    def checkpoint(self) -> Checkpoint:
+        """Return which parts are whole: each was flushed when it was finished."""
+        self._num_told = len(self._parts)
+        return Checkpoint({"parts": len(self._parts), "digest": digest_of(self._parts)}, self._safe_until())
+
+    def resume(self, target: Target, token: Mapping[str, Any]) -> Checkpoint | None:
+        """Go on after the parts that the checkpoint told of; None if they are not all there and whole."""
+        folder = self._prepare(target)
+        parts = folder.completed(int(token["parts"]))
+        if len(parts) < int(token["parts"]) or digest_of(parts) != token["digest"]:
+            self._folder = folder  # for `abort` to remove
+            return None
+        self._begin(folder, parts, resume=True)
+        return Checkpoint(token, self.resume_at)
 
     def write(self, result: Clip | Records) -> None:
         """Encode the frames of a clip; failed ones are left out and counted.
@@ -240,7 +286,7 @@ class VideoSink(Sink):
             self._writing = None
         if self._folder is not None:
             if keep_parts:
-                self._folder.remove_incomplete()
+                self._folder.keep_only(self._parts)
             else:
                 self._folder.remove()
 

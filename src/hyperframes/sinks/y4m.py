@@ -11,12 +11,15 @@ from typing import IO, TYPE_CHECKING, ClassVar
 import numpy as np
 
 from hyperframes.errors import SinkError
-from hyperframes.sinks.base import Sink, Target
-from hyperframes.sinks.checks import frames_only, taken_clip
+from hyperframes.sinks.base import Checkpoint, Sink, Target
+from hyperframes.sinks.checks import frames_only, opened, taken_clip
 from hyperframes.sinks.failed import without_failed
 from hyperframes.sinks.staging import StagedFile, disk_errors
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
     from hyperframes.frames import Clip, FrameSpec, Records, Spec
 
 __all__ = ["Y4mSink"]
@@ -57,6 +60,7 @@ class Y4mSink(Sink):
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.name = os.fspath(path)
+        self.resumable = self.name != "-"
         self._staged: StagedFile | None = None
         self._stream: IO[bytes] | None = None
 
@@ -85,6 +89,19 @@ class Y4mSink(Sink):
         else:
             self._staged = StagedFile(Path(self.name))
         self._write([_header(spec)])
+
+    def place(self) -> Path | None:
+        """Return the file; None for standard output."""
+        return None if self.name == "-" else Path(self.name)
+
+    def checkpoint(self) -> Checkpoint:
+        """Flush the file."""
+        return Checkpoint({"bytes": opened(self._staged, self.name).checkpoint()})
+
+    def resume(self, target: Target, token: Mapping[str, Any]) -> Checkpoint | None:
+        """Cut the file to what the checkpoint told of; None if it is shorter."""
+        self._staged = StagedFile.resumed(Path(self.name), int(token["bytes"]))
+        return None if self._staged is None else Checkpoint(token)
 
     def write(self, result: Clip | Records) -> None:
         """Append the frames."""
@@ -126,7 +143,7 @@ class Y4mSink(Sink):
         """Remove the file; what went to standard output cannot be taken back."""
         self._stream = None
         if self._staged is not None:
-            self._staged.discard()
+            self._staged.discard(keep=keep_parts)
             self._staged = None
 
 

@@ -116,6 +116,7 @@ class ArraySource(Source):
         self._planes = planes
         self._pts = _checked_pts(pts, self.num_frames, name)
         self._identity = identity
+        self.identifiable = bool(identity) or sum(plane.nbytes for plane in planes) <= _IDENTITY_BYTES
 
     @classmethod
     def from_clip(cls, clip: Clip, name: str = "clip") -> ArraySource:

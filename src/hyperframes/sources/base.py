@@ -39,6 +39,8 @@ class Source(ABC):
     """Whether it can be read more than once: pipes cannot."""
     repaired_pts: bool = False
     """Whether times were missing or out of order and were rebuilt."""
+    identifiable: bool = True
+    """Whether `identity` is the same for the same frames in another process."""
     warnings: tuple[str, ...] = ()
     """What users should know: damaged packets, wrong counts, repaired times. Grows while reading."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from abc import ABC, abstractmethod
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -180,6 +181,45 @@ class SinkSuite(ABC):
         sink.write(self.result(spec, kind, 5))
         sink.abort()
         sink.abort()
+        assert list(folder.iterdir()) == []
+
+    def test_what_follows_a_checkpoint_is_forgotten_by_the_sink_that_resumes(self, folder: Path) -> None:
+        for number, (spec, kind) in enumerate(self.targets):
+            place = folder / str(number)
+            place.mkdir()
+            result, target = self.result(spec, kind, 20), dataclasses.replace(target_for(spec, kind), journaled=True)
+            sink = self.sink(place)
+            if not sink.resumable:
+                return
+            sink.open(target)
+            for start, stop in ((0, 4), (4, 6), (6, 11)):
+                sink.write(part_of(result, start, stop))
+                if stop == 6:
+                    mark = sink.checkpoint()
+            sink.abort(keep_parts=True)
+            resumed = self.sink(place)
+            found = resumed.resume(target, mark.token)
+            assert found == mark
+            position = 6 if mark.wanted is None else mark.wanted
+            for start, stop in ((position, 13), (13, 20)):
+                resumed.write(part_of(result, start, stop))
+                resumed.checkpoint()
+            resumed.close()
+            self.check(resumed, place, result)
+            if (final := self.final(place)) is not None:
+                assert [path.name for path in place.iterdir()] == [final.name]
+
+    def test_what_is_gone_cannot_be_resumed(self, folder: Path) -> None:
+        spec, kind = self.targets[0]
+        target = dataclasses.replace(target_for(spec, kind), journaled=True)
+        sink = self.sink(folder)
+        if not sink.resumable or sink.place() is None:
+            return
+        sink.open(target)
+        sink.write(part_of(self.result(spec, kind, 8), 0, 8))
+        mark = sink.checkpoint()
+        sink.abort()
+        assert self.sink(folder).resume(target, mark.token) is None
         assert list(folder.iterdir()) == []
 
     def test_giving_up_before_opening_is_safe(self, folder: Path) -> None:

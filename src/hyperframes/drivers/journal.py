@@ -1,0 +1,442 @@
+"""The Journal: one SQLite file in which every hyperframe's life is written, and how far each output is safe.
+
+Offline and live write the same tables; what to write and when is the driver's business.
+
+    runs         one row for every start: what ran on what (`facts`), when, and how it ended
+    hyperframes  one row a hyperframe: range, ids, when it was sealed, started, done and ended, what became of it and why
+    outputs      how far each output is safe on the disk, and what its sink needs to go on from there
+    snapshots    what sequential stages carried after a hyperframe
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import json
+import sqlite3
+import time
+from collections.abc import Mapping
+from dataclasses import astuple, dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from hyperframes.errors import SinkError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+__all__ = ["Journal", "Life", "LockedJournalError", "Safe", "journal_beside", "packed", "remove_files", "unpacked"]
+
+VERSION = 1
+"""Of the tables; a journal of another version is not read."""
+KEPT_LIVES = 10_000
+"""Newest hyperframes that are kept, besides those that resume needs and those that failed."""
+_APPLICATION = 0x48464A4C  # "HFJL": tells a journal from other SQLite files
+_PIECE_BYTES = 64 << 20  # SQLite holds blobs of less than 1 GB
+_BUSY_SECONDS = 0.5
+
+_TABLES = """
+CREATE TABLE runs (
+    run INTEGER PRIMARY KEY,
+    id TEXT NOT NULL,
+    driver TEXT NOT NULL,
+    size INTEGER NOT NULL,
+    facts TEXT NOT NULL,
+    began_ns INTEGER NOT NULL,
+    ended_ns INTEGER,
+    outcome TEXT NOT NULL DEFAULT ''
+);
+CREATE TABLE hyperframes (
+    number INTEGER PRIMARY KEY,
+    run INTEGER NOT NULL,
+    sequence INTEGER NOT NULL,
+    id TEXT NOT NULL,
+    stream TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    start INTEGER NOT NULL,
+    stop INTEGER NOT NULL,
+    frame_ids TEXT,
+    seal_reason TEXT NOT NULL,
+    sealed_ns INTEGER,
+    started_ns INTEGER,
+    done_ns INTEGER,
+    ended_ns INTEGER,
+    outcome TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    attempts INTEGER NOT NULL,
+    error TEXT NOT NULL,
+    frames_out INTEGER,
+    filtered INTEGER,
+    UNIQUE (run, sequence)
+);
+CREATE INDEX hyperframes_by_stop ON hyperframes (stop);
+CREATE TABLE outputs (name TEXT PRIMARY KEY, frame INTEGER NOT NULL, wanted INTEGER, token BLOB NOT NULL);
+CREATE TABLE snapshots (
+    frame INTEGER NOT NULL,
+    piece INTEGER NOT NULL,
+    sha256 TEXT NOT NULL,
+    data BLOB NOT NULL,
+    PRIMARY KEY (frame, piece)
+);
+"""
+
+
+class LockedJournalError(SinkError):
+    """Another run has the journal open."""
+
+
+@dataclass(slots=True)
+class Life:
+    """What became of one hyperframe; times in nanoseconds since 1970, None where it did not come to that."""
+
+    sequence: int
+    id: str
+    stream: str = ""
+    kind: str = "temporal"
+    start: int = 0
+    """The core: frames [start, stop) of the stream."""
+    stop: int = 0
+    frame_ids: str | None = None
+    """JSON, by stream, where the frames are not those of the core in order."""
+    seal_reason: str = ""
+    sealed_ns: int | None = None
+    started_ns: int | None = None
+    done_ns: int | None = None
+    ended_ns: int | None = None
+    outcome: str = ""
+    """``delivered``, ``dropped``, or nothing while it is under way."""
+    reason: str = ""
+    """Why it was dropped."""
+    attempts: int = 0
+    """How often it failed."""
+    error: str = ""
+    frames_out: int | None = None
+    """Results that the first output had got in all once this one had ended; None where none was owed to it in order."""
+    filtered: int | None = None
+    """Results left out in all by then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Safe:
+    """How far an output is safe on the disk."""
+
+    frame: int
+    """Results of the source frames before this one were given to the sink."""
+    wanted: int | None
+    """Position of the first result that is not safe; None: all of those given are."""
+    token: Mapping[str, Any]
+    """What the sink said about it."""
+
+
+class LastRun(NamedTuple):
+    """What a journal says of a run as a whole."""
+
+    size: int
+    facts: dict[str, str]
+    ended_ns: int | None
+    outcome: str
+    """``closing`` (all frames are done, outputs get their names), ``interrupted``, or nothing where it was killed."""
+
+
+def journal_beside(output: Path | str) -> Path:
+    """Return where the journal of a run that writes `output` stands: hidden, beside it.
+
+    Examples
+    --------
+    >>> journal_beside("films/out.mp4").as_posix()
+    'films/.out.mp4.journal'
+    """
+    output = Path(output)
+    return output.with_name(f".{output.name}.journal")
+
+
+class Journal:
+    """An open journal, locked: no two runs write one.
+
+    Parameters
+    ----------
+    path : Path
+        Of the file; made when it is missing.
+
+    Raises
+    ------
+    SinkError
+        If it is no journal, damaged, of another version, locked by a run that is going on, or cannot be written.
+
+    Notes
+    -----
+    Write-ahead logging and a transaction a write: a process killed at any moment leaves what the last one wrote; a
+    power cut too, since every transaction is flushed. Used by one thread at a time.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with self._told():
+            self._db = sqlite3.connect(path, _BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+        try:
+            with self._told():
+                self._open()
+        except BaseException:
+            self._db.close()
+            raise
+
+    def _open(self) -> None:
+        self._db.execute("PRAGMA locking_mode = EXCLUSIVE")
+        self._db.execute("PRAGMA journal_mode = WAL")
+        self._db.execute("PRAGMA synchronous = FULL")
+        with self._transaction():
+            if self._number("PRAGMA user_version") == 0 and not self._number("SELECT count(*) FROM sqlite_master"):
+                for statement in filter(str.strip, _TABLES.split(";")):
+                    self._db.execute(statement)
+                self._db.execute(f"PRAGMA application_id = {_APPLICATION}")
+                self._db.execute(f"PRAGMA user_version = {VERSION}")
+        if self._number("PRAGMA application_id") != _APPLICATION:
+            raise self._damaged("it is another kind of database")
+        found = self._number("PRAGMA user_version")
+        if found != VERSION:
+            raise SinkError(
+                f"the journal {self.path} is of version {found}: expected {VERSION}",
+                sink=str(self.path),
+                hint="Run without --resume to start over, or resume with the version of hyperframes that began it.",
+            )
+        (verdict,) = self._db.execute("PRAGMA quick_check(1)").fetchone()
+        if verdict != "ok":
+            raise self._damaged(str(verdict))
+
+    def _number(self, query: str) -> int:
+        return int(self._db.execute(query).fetchone()[0])
+
+    # Writing ----------------------------------------------------------------------------------------------------------
+
+    def begin(self, run_id: str, driver: str, size: int, facts: Mapping[str, str]) -> int:
+        """Write down that a run began, and return its number in this file."""
+        with self._told(), self._transaction():
+            values = (run_id, driver, size, json.dumps(facts), time.time_ns())
+            columns = "id, driver, size, facts, began_ns"
+            return int(self._db.execute(f"INSERT INTO runs ({columns}) VALUES (?, ?, ?, ?, ?)", values).lastrowid or 0)
+
+    def write(
+        self,
+        run: int,
+        lives: Iterable[Life],
+        outputs: Mapping[str, Safe],
+        snapshot: tuple[int, bytes] | None = None,
+        *,
+        needed_from: int = 0,
+    ) -> None:
+        """Write, all or nothing, what happened since the last time.
+
+        Parameters
+        ----------
+        run : int
+            What `begin` returned.
+        lives : iterable of Life
+            New or changed ones.
+        outputs : mapping of output name to Safe
+            How far each is safe.
+        snapshot : (frame, bytes), optional
+            What sequential stages carried after the hyperframe that ends before `frame`.
+        needed_from : int
+            Frame from which on results may be wanted again: older snapshots and lives may go.
+        """
+        with self._told(), self._transaction():
+            self._db.executemany(_UPSERT, [(run, *astuple(life)) for life in lives])
+            for name, safe in outputs.items():
+                values = (name, safe.frame, safe.wanted, packed(safe.token))
+                self._db.execute("INSERT OR REPLACE INTO outputs VALUES (?, ?, ?, ?)", values)
+            if snapshot is not None:
+                self._put_snapshot(*snapshot)
+            self._prune(needed_from)
+
+    def _put_snapshot(self, frame: int, data: bytes) -> None:
+        self._db.execute("DELETE FROM snapshots WHERE frame = ?", (frame,))
+        view = memoryview(data)
+        for number, at in enumerate(range(0, max(1, len(data)), _PIECE_BYTES)):
+            piece = view[at : at + _PIECE_BYTES]
+            values = (frame, number, hashlib.sha256(piece).hexdigest(), piece)
+            self._db.execute("INSERT INTO snapshots VALUES (?, ?, ?, ?)", values)
+
+    def _prune(self, needed_from: int) -> None:
+        query = "DELETE FROM snapshots WHERE frame < (SELECT max(frame) FROM snapshots WHERE frame <= ?)"
+        self._db.execute(query, (needed_from,))
+        self._db.execute(
+            "DELETE FROM hyperframes WHERE number <= (SELECT max(number) FROM hyperframes) - ? AND outcome = 'delivered' "
+            "AND stop < (SELECT max(stop) FROM hyperframes WHERE stop <= ? AND frames_out IS NOT NULL) "
+            "AND stop < coalesce((SELECT min(frame) FROM snapshots), stop + 1)",
+            (KEPT_LIVES, needed_from),
+        )
+
+    def end(self, run: int, outcome: str) -> None:
+        """Write down how a run ended."""
+        with self._told(), self._transaction():
+            self._db.execute("UPDATE runs SET ended_ns = ?, outcome = ? WHERE run = ?", (time.time_ns(), outcome, run))
+
+    # Reading ----------------------------------------------------------------------------------------------------------
+
+    def last_run(self) -> LastRun | None:
+        """Return what the newest run was; None where no run got as far as writing."""
+        with self._told():
+            query = "SELECT size, facts, ended_ns, outcome FROM runs ORDER BY run DESC LIMIT 1"
+            row = self._db.execute(query).fetchone()
+            return None if row is None else LastRun(row[0], json.loads(row[1]), row[2], row[3])
+
+    def outputs(self) -> dict[str, Safe]:
+        """Return how far each output is safe."""
+        with self._told():
+            rows = self._db.execute("SELECT name, frame, wanted, token FROM outputs").fetchall()
+            return {name: Safe(frame, wanted, unpacked(token)) for name, frame, wanted, token in rows}
+
+    def lives(self, where: str = "1", values: tuple[Any, ...] = (), order: str = "number") -> list[Life]:
+        """Return the hyperframes that satisfy the SQL condition `where`."""
+        with self._told():
+            query = f"SELECT {_COLUMNS} FROM hyperframes WHERE {where} ORDER BY {order}"
+            return [Life(*row) for row in self._db.execute(query, values)]
+
+    def reached(self, frame: int) -> Life | None:
+        """Return the last hyperframe that ends at or before `frame` and was owed to the outputs in order."""
+        found = self.lives("frames_out IS NOT NULL AND stop <= ?", (frame,), "stop DESC, number DESC LIMIT 1")
+        return found[0] if found else None
+
+    def snapshot(self, frame: int) -> tuple[int, dict[str, Any]] | None:
+        """Return (frame, what sequential stages carried there) of the last snapshot at or before `frame`."""
+        with self._told():
+            at = self._db.execute("SELECT max(frame) FROM snapshots WHERE frame <= ?", (frame,)).fetchone()[0]
+            if at is None:
+                return None
+            query = "SELECT sha256, data FROM snapshots WHERE frame = ? ORDER BY piece"
+            pieces = self._db.execute(query, (at,)).fetchall()
+            if any(hashlib.sha256(data).hexdigest() != digest for digest, data in pieces):
+                raise self._damaged(f"the snapshot at frame {at} does not have its checksum")
+            return int(at), unpacked(b"".join(data for _, data in pieces))
+
+    # Life -------------------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Close the file; safe to call twice."""
+        self._db.close()
+
+    def remove(self) -> None:
+        """Close and remove the file."""
+        self.close()
+        remove_files(self.path)
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._db.execute("COMMIT")
+        except BaseException:
+            with contextlib.suppress(sqlite3.Error):  # on a full disk SQLite has rolled back already
+                self._db.execute("ROLLBACK")
+            raise
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        """Turn what SQLite says into a SinkError with a way out."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise self._said(error) from error
+        except (ValueError, EOFError) as error:  # bytes that are no packed values
+            raise self._damaged(str(error)) from error
+
+    def _said(self, error: sqlite3.Error) -> SinkError:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
+            return LockedJournalError(
+                f"another run is writing the same output: its journal {self.path} is locked",
+                sink=str(self.path),
+                hint="Wait for it, stop it, or write to another name.",
+            )
+        if code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
+            return self._damaged(str(error))
+        reason = "disk full" if code == sqlite3.SQLITE_FULL else str(error)
+        return SinkError(
+            f"cannot write the journal {self.path}: {reason}",
+            sink=str(self.path),
+            hint="Free some space, and check that its folder may be written to.",
+        )
+
+    def _damaged(self, how: str) -> SinkError:
+        return SinkError(
+            f"the journal {self.path} is damaged: {how}",
+            sink=str(self.path),
+            hint="Run without --resume: the run starts over and the damaged journal is replaced.",
+        )
+
+
+_NAMES = [field.name for field in fields(Life)]
+_COLUMNS = ", ".join(_NAMES)
+_UPSERT = f"INSERT OR REPLACE INTO hyperframes (run, {_COLUMNS}) VALUES (?, {', '.join('?' * len(_NAMES))})"
+
+
+def remove_files(path: Path) -> None:
+    """Remove the journal at `path` and what SQLite keeps beside it; nothing happens where there is none."""
+    path.unlink(missing_ok=True)  # first: without it the others mean nothing
+    for suffix in ("-wal", "-shm", "-journal"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+
+
+# Values as bytes ------------------------------------------------------------------------------------------------------
+
+
+def packed(values: Mapping[str, Any]) -> bytes:
+    """Return a flat mapping of arrays, numbers and texts as bytes, without pickling anything.
+
+    Parameters
+    ----------
+    values : mapping of str to array, number, text, bool or None
+        NumPy scalars keep their type, floats every bit.
+
+    Raises
+    ------
+    TypeError
+        Naming the key of anything else.
+
+    Notes
+    -----
+    One line of JSON that says what is what, then the arrays in NumPy's own format.
+
+    Examples
+    --------
+    >>> unpacked(packed({"seen": 3, "gain": 0.1, "model": np.arange(3)}))
+    {'seen': 3, 'gain': 0.1, 'model': array([0, 1, 2])}
+    """
+    header: list[list[Any]] = []
+    body = io.BytesIO()
+    for key, value in values.items():
+        if isinstance(value, np.ndarray | np.generic):
+            if value.dtype.hasobject:
+                raise TypeError(f"{key!r} is an array of objects: expected numbers")
+            header.append([key, "scalar" if isinstance(value, np.generic) else "array", None])
+            np.lib.format.write_array(body, np.asanyarray(value), allow_pickle=False)
+        elif isinstance(value, complex):
+            header.append([key, "complex", [value.real, value.imag]])
+        elif value is None or isinstance(value, bool | int | float | str):
+            header.append([key, "value", value])
+        else:
+            raise TypeError(f"{key!r} is a {type(value).__name__}: expected an array, a number or a text")
+    return json.dumps(header).encode() + b"\n" + body.getvalue()
+
+
+def unpacked(data: bytes) -> dict[str, Any]:
+    """Return what `packed` made bytes of.
+
+    Raises
+    ------
+    ValueError
+        If `data` is something else, or cut off.
+    """
+    stream = io.BytesIO(data)
+    values: dict[str, Any] = {}
+    for key, kind, value in json.loads(stream.readline()):
+        if kind in {"array", "scalar"}:
+            array = np.lib.format.read_array(stream, allow_pickle=False)
+            values[key] = array if kind == "array" else array[()]
+        else:
+            values[key] = complex(*value) if kind == "complex" else value
+    return values
