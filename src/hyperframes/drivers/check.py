@@ -147,7 +147,7 @@ def check(
         setup.close()
     bounded = pipeline.replace(options=_options(pipeline, range=(start, start + frames)))
     wholes = {key: _Whole(what) for key, what in _sinks(pipeline).items()}
-    whole_options = _options(bounded, size=frames, workers=1, max_memory=whole_memory)
+    whole_options = _options(bounded, size=frames, workers=1, max_memory=max(1, whole_memory))
     Engine(bounded.replace(sinks=wholes, options=whole_options), instruments).start().wait()
     taps = {key: _Compared(key, wholes[key], what) for key, what in _sinks(pipeline).items()}
     cores = _Cores()
