@@ -104,7 +104,9 @@ def run(
     ] = False,
     resume: Annotated[
         bool,
-        typer.Option("--resume", help="Go on where an interrupted run stopped.", rich_help_panel=_options.OUTPUT),
+        typer.Option(
+            "--resume", metavar="", help="Go on where an interrupted run stopped.", rich_help_panel=_options.OUTPUT
+        ),
     ] = False,
     as_json: _options.Json = False,
     quiet: _options.Quiet = False,
