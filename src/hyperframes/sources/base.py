@@ -141,7 +141,7 @@ class Source(ABC):
                 self.let_go(hyperframe.header.read[0])
                 yield pad(hyperframe, around, edge)
             return
-        slabs = SlabPool(self.spec, slab_capacity(size, reach), 2)
+        slabs = SlabPool(self.spec, slab_capacity(size, reach), 2, shared=False)
         packer = Packer(self.spec, size, reach, slabs, plan_id=self.name)
         for sealed in _sealed(self.read(), packer):
             yield pad(sealed, around, edge)
