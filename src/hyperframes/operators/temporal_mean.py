@@ -147,7 +147,7 @@ def _type_high_product(context: Any, a: Any, b: Any) -> Any:  # pragma: no cover
 high_product: Any = intrinsic(_type_high_product)
 
 
-class _Apart(Compiler):  # type: ignore[misc]  # numba has no types
+class _Apart(Compiler):
     """Numba's compiler for functions whose array arguments share no memory that is written.
 
     A loop over more than a few arrays is vectorised only where the compiler knows that, and numba has no word for it.
@@ -156,7 +156,7 @@ class _Apart(Compiler):  # type: ignore[misc]  # numba has no types
     def define_pipelines(self) -> Any:
         """Return numba's pipelines, with all pointers marked as apart."""
         self.state.flags.noalias = True
-        return super().define_pipelines()
+        return super().define_pipelines()  # type: ignore[no-untyped-call]
 
 
 @njit(nogil=True, cache=True)
