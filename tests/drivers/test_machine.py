@@ -5,7 +5,7 @@ import os
 import pytest
 
 from hyperframes.drivers import machine
-from hyperframes.drivers.machine import ProcessRoom
+from hyperframes.drivers.machine import ProcessRoom, cache_share
 
 
 def tree(root, files):
@@ -94,3 +94,13 @@ def test_the_tighter_of_user_and_container_limit_bounds_the_threads(tmp_path, mo
 
 def test_threads_of_this_process_count_as_the_users():
     assert machine._threads_of_user() >= 1
+
+
+def test_the_share_of_a_cache_is_what_one_core_has_of_the_largest(tmp_path):
+    assert cache_share(tmp_path) == 1 << 20  # the system tells nothing
+    for number, (size, sharing) in enumerate([("32K", "0"), ("1024K", "0"), ("32768K", "0-3,8-11")]):
+        folder = tmp_path / f"told/sys/devices/system/cpu/cpu0/cache/index{number}"
+        folder.mkdir(parents=True)
+        (folder / "size").write_text(size)
+        (folder / "shared_cpu_list").write_text(sharing)
+    assert cache_share(tmp_path / "told") == 4 << 20

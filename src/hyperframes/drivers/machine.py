@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 from dataclasses import dataclass
@@ -15,8 +16,16 @@ from hyperframes.scheduling.resources import MachineFacts, process_limit_warning
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["ProcessRoom", "available_memory", "check_process_limit", "cpu_quota", "machine_facts", "memory_limit",
-           "process_room"]  # fmt: skip
+__all__ = [
+    "ProcessRoom",
+    "available_memory",
+    "cache_share",
+    "check_process_limit",
+    "cpu_quota",
+    "machine_facts",
+    "memory_limit",
+    "process_room",
+]
 
 ROOT = Path("/")
 
@@ -40,6 +49,23 @@ def _allowed_cores(root: Path, physical: int, logical: int) -> int:
             return math.ceil(len(allowed) * physical / logical)
         cores.add(siblings)
     return len(cores)
+
+
+@functools.cache
+def cache_share(root: Path = ROOT) -> int:
+    """Return the bytes of cache that one busy core has: its share of the largest, or all of the largest of its own."""
+    shares = [1 << 20]  # where the system tells nothing
+    for folder in sorted((root / "sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        size, sharing = _read(folder / "size") or "", _read(folder / "shared_cpu_list") or "0"
+        if size.endswith("K") and size[:-1].isdigit():
+            shares.append((int(size[:-1]) << 10) // _count(sharing))
+    return max(shares)
+
+
+def _count(cpus: str) -> int:
+    """Return how many CPUs a list such as ``0-3,8`` names."""
+    bounds = [part.partition("-") for part in cpus.split(",")]
+    return sum(int(last or first) - int(first) + 1 for first, _, last in bounds)
 
 
 def cpu_quota(root: Path = ROOT) -> float | None:

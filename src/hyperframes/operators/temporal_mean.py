@@ -77,7 +77,34 @@ class TemporalMean(Operator):
         """Write the means of the core's frames."""
         num_frames = self.halo.total + 1
         for source, out in rows(inputs[0], outputs[0], self.halo.before):
-            over_pixels(prepared, source, mean_kernel(source, out, num_frames))
+            if source.shape[1] < FEW_COLUMNS and source.dtype in (np.float32, np.float64):
+                prepared.split(out.size, row_kernel(source, out, num_frames))
+            else:
+                over_pixels(prepared, source, mean_kernel(source, out, num_frames))
+
+
+FEW_COLUMNS = 1024
+"""Rows with fewer samples are averaged along time: one after another they are too short for vector instructions."""
+
+
+def row_kernel(source: Array, out: Array, num_frames: int) -> Callable[[int, int], None]:
+    """Return ``kernel(start, stop)`` that writes a range of the samples of `out`, counted in order of time.
+
+    Parameters
+    ----------
+    source : (T, P) array of float32 or float64
+        Frames; T is at least ``len(out) - 1 + num_frames``.
+    out : (n, P) array of the same dtype
+        Row j becomes the mean of the rows ``[j, j + num_frames)`` of `source`, as by `mean_kernel`.
+    num_frames : int
+        Frames in a window.
+
+    Returns
+    -------
+    callable
+    """
+    samples, means, columns = source.reshape(-1), out.reshape(-1), source.shape[1]
+    return lambda start, stop: _float_rows(samples, means, num_frames, columns, start, stop, 1024)
 
 
 def mean_kernel(source: Array, out: Array, num_frames: int) -> Callable[[int, int], None]:
@@ -282,6 +309,33 @@ def _float(
             mean = out[t, left:right]
             for i in range(sums.size):
                 mean[i] = sums[i] / num_frames
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _float_rows(
+    source: Array, out: Array, num_frames: int, columns: int, start: int, stop: int, tile: int
+) -> None:  # pragma: no cover - compiled
+    """Write samples [start, stop) of `out`: the sample at i and those `columns`, 2 `columns`, ... after it, in order."""
+    scratch = np.empty(min(tile, stop - start), np.float64)
+    for left in range(start, stop, tile):
+        right = min(left + tile, stop)
+        sums = scratch[: right - left]
+        sums[:] = 0.0
+        k = 0
+        while k + 4 <= num_frames:
+            a, b = source[left + k * columns : right + k * columns], source[left + (k + 1) * columns :]
+            c, d = source[left + (k + 2) * columns :], source[left + (k + 3) * columns :]
+            for i in range(sums.size):
+                sums[i] = sums[i] + a[i] + b[i] + c[i] + d[i]
+            k += 4
+        while k < num_frames:
+            frame = source[left + k * columns : right + k * columns]
+            for i in range(sums.size):
+                sums[i] += frame[i]
+            k += 1
+        mean = out[left:right]
+        for i in range(sums.size):
+            mean[i] = sums[i] / num_frames
 
 
 def _any_float(source: Array, out: Array, num_frames: int, start: int, stop: int) -> None:
