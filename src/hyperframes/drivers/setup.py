@@ -236,8 +236,9 @@ def targets(setup: Setup) -> dict[str, Target]:
     """Return what each sink is told before the first result."""
     start, stop = setup.pipeline.options.range
     (first, *others) = setup.sources.values()
-    passthrough = None if others else first.passthrough()
-    if (start, stop) != (0, None) and not others and first.rereadable:
+    kept = not others and any(sink.takes_passthrough for sink in setup.sinks.values())
+    passthrough = first.passthrough() if kept else None
+    if (start, stop) != (0, None) and kept and first.rereadable:  # asks for exact times, which may take a whole decode
         passthrough = _trimmed(passthrough or Passthrough(first.name, (), {}), first, start, stop)
     found = {}
     for key in setup.sinks:

@@ -38,6 +38,8 @@ class Sink(ABC):
     """Pixel formats it takes; pictures in another one are converted to the nearest before it. None: any."""
     takes_records: ClassVar[bool] = False
     takes_frames: ClassVar[bool] = True
+    takes_passthrough: ClassVar[bool] = False
+    """Whether it keeps the source's audio, subtitles and metadata; only then is a target given them."""
 
     def accepts(self, spec: Spec) -> tuple[str, ...] | None:
         """Return the pixel formats this sink takes for frames of `spec`; None for any."""

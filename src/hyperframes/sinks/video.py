@@ -84,6 +84,7 @@ class VideoSink(Sink):
     """
 
     takes_records: ClassVar[bool] = False
+    takes_passthrough: ClassVar[bool] = True
 
     def __init__(
         self,

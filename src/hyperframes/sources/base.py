@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from hyperframes.errors import FrameError
-from hyperframes.frames import Array, Clip, Frame, FrameSpec
+from hyperframes.frames import Array, Clip, Counting, Frame, FrameSpec
 from hyperframes.packing import Boundary, Halo, Hyperframe, Packer, SlabPool, pad, slab_capacity, view
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Source(ABC):
         """Return what else is in the container and can be copied to an output; None where there is nothing."""
         return None
 
-    def arrays(self) -> tuple[tuple[Array, ...], Array] | None:
+    def arrays(self) -> tuple[tuple[Array, ...], Array | Counting] | None:
         """Return (planes (N, ...), pts (N,)) where all frames already lie in memory or a map, else None."""
         return None
 
