@@ -5,7 +5,7 @@ import os
 import pytest
 
 from hyperframes.drivers import machine
-from hyperframes.drivers.machine import ProcessRoom, allowed_cpus, cpu_list, numa_nodes, processor_name
+from hyperframes.drivers.machine import ProcessRoom, allowed_cpus, cache_share, cpu_list, numa_nodes, processor_name
 
 
 def tree(root, files):
@@ -119,3 +119,13 @@ def test_lists_of_cpus_read_as_taskset_takes_them():
 def test_the_processor_has_a_name_and_cpus_are_allowed():
     assert processor_name()
     assert allowed_cpus() == sorted(set(allowed_cpus()))
+
+
+def test_the_share_of_a_cache_is_what_one_core_has_of_the_largest(tmp_path):
+    assert cache_share(tmp_path) == 1 << 20  # the system tells nothing
+    for number, (size, sharing) in enumerate([("32K", "0"), ("1024K", "0"), ("32768K", "0-3,8-11")]):
+        folder = tmp_path / f"told/sys/devices/system/cpu/cpu0/cache/index{number}"
+        folder.mkdir(parents=True)
+        (folder / "size").write_text(size)
+        (folder / "shared_cpu_list").write_text(sharing)
+    assert cache_share(tmp_path / "told") == 4 << 20

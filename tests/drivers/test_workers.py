@@ -117,9 +117,9 @@ def test_no_frame_memory_is_made_once_every_slot_has_been_used(monkeypatch):
     made = []
     whole = packing.Slab.__init__
 
-    def counted(self, *arguments):
+    def counted(self, *arguments, **options):
         made.append(self)
-        whole(self, *arguments)
+        whole(self, *arguments, **options)
 
     monkeypatch.setattr(packing.Slab, "__init__", counted)
     result = hf.run(as_stream(frames_of(400)), WindowSum(1, 1), to="null:", size=4, workers=2)

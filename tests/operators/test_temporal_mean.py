@@ -8,7 +8,7 @@ from tests.reference import temporal
 
 from hyperframes.errors import PipelineError
 from hyperframes.frames import FrameSpec
-from hyperframes.operators.temporal_mean import TemporalMean, _magic
+from hyperframes.operators.temporal_mean import TemporalMean, _magic, mean_kernel, row_kernel
 from hyperframes.testing.operators import random_planes, run_split
 
 SPECS = (
@@ -18,6 +18,7 @@ SPECS = (
     *(FrameSpec.array((3,), d) for d in ("i1", "i2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "c8")),
     FrameSpec.array((), np.float32),
     FrameSpec.array((2, 3, 4), np.float64),
+    FrameSpec.array((1100,), np.float32),
 )
 
 
@@ -39,6 +40,22 @@ def test_split_means_equal_the_mean_over_the_whole_padded_sequence(spec, length,
         expected = temporal.per_frame(temporal.mean, plane, before, after, boundary)
         assert out.dtype == plane.dtype
         np.testing.assert_array_equal(out, expected)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("columns", [1, 3, 40])
+@pytest.mark.parametrize("num_frames", [1, 2, 4, 5, 9])
+def test_rows_are_averaged_along_time_to_the_bit_as_across_columns(dtype, columns, num_frames):
+    rng = np.random.default_rng(columns)
+    rows = (rng.standard_normal((3000, columns)) * 10.0 ** rng.integers(-30, 30, (3000, columns))).astype(dtype)
+    rows[rng.random(rows.shape) < 0.01] = np.nan
+    rows[rng.random(rows.shape) < 0.3] = -0.0
+    across, along = (np.full((3001 - num_frames, columns), 7, dtype) for _ in range(2))
+    mean_kernel(rows, across, num_frames)(0, columns)
+    kernel = row_kernel(rows, along, num_frames)
+    kernel(0, 1234)
+    kernel(1234, along.size)
+    assert along.tobytes() == across.tobytes()
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.uint16, np.int16, np.int64, np.uint64])

@@ -174,6 +174,19 @@ def test_too_few_frames_for_the_halo_are_refused():
         pack([frame(t) for t in range(3)], halo=2)
 
 
+def test_slabs_of_one_process_and_shared_ones_hold_the_same_frames():
+    for shared in (True, False):
+        pool = SlabPool(SPEC, 4, 1, shared=shared)
+        slab = pool.lease()
+        assert (slab.fd >= 0) == shared
+        assert [plane.shape for plane in slab.planes] == [(4, *shape) for shape in SPEC.shapes]
+        for plane in slab.planes:
+            assert not plane.any()  # fresh pages
+            plane[:] = 7
+        pool.release(slab)
+        assert all((plane == 7).all() for plane in pool.lease().planes)  # reused, not cleared
+
+
 def test_a_pool_gives_out_no_more_than_it_has_and_takes_back_no_more_than_it_gave():
     pool = SlabPool(SPEC, 4, 1)
     slab = pool.lease()

@@ -21,6 +21,7 @@ from hyperframes.scheduling.sizing import (
     makespan,
     memory_bytes,
     starting_point,
+    step_size,
     sweep_candidates,
 )
 
@@ -32,7 +33,7 @@ FULL_HD_YUV = 1920 * 1080 * 3 // 2
 @pytest.mark.requirement("A14")
 def test_full_hd_pictures_get_16_to_64_frames():
     sizes = [default_size(FULL_HD_YUV, is_picture=True, pixels=1920 * 1080, halo=halo) for halo in (0, 4, 8, 16, 64)]
-    assert sizes == [16, 16, 32, 64, 64]
+    assert sizes == [16, 16, 21, 21, 64]  # halos grow a core to 64 MiB, beyond that to their own length only
     assert default_size(4 * FULL_HD_YUV, is_picture=True) == 16
     assert default_size(FULL_HD_YUV // 36, is_picture=True) == 64
 
@@ -40,7 +41,8 @@ def test_full_hd_pictures_get_16_to_64_frames():
 @pytest.mark.requirement("A15")
 def test_sensor_rows_get_128_to_256_frames_and_tiny_ones_more():
     assert [default_size(nbytes, is_picture=False) for nbytes in (4096, 1500, 1024)] == [128, 174, 256]
-    assert default_size(64, is_picture=False) == 4096
+    assert default_size(64, is_picture=False) == 65536
+    assert default_size(65, is_picture=False) == 4032
     assert default_size(4096, is_picture=False, halo=50) == 200
 
 
@@ -292,3 +294,10 @@ def test_both_ways_of_the_budget_agree(load, latency):
 def test_wrong_numbers_are_named(call, message):
     with pytest.raises(PipelineError, match=message):
         call()
+
+
+def test_steps_of_a_chain_stay_in_the_cache_but_are_not_shorter_than_their_halos_bear():
+    assert step_size(0, halo=4, cache_bytes=1 << 24) is None  # nothing passes between stages
+    assert step_size(1 << 20, halo=2, cache_bytes=32 << 20) == 30
+    assert step_size(8 << 20, halo=2, cache_bytes=32 << 20) == 16
+    assert step_size(8 << 20, halo=12, cache_bytes=32 << 20) == 48

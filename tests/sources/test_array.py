@@ -267,3 +267,14 @@ def test_damaged_zarr_is_an_error(tmp_path):
     (tmp_path / "y.zarr" / "c" / "0" / "0").write_bytes(b"junk")
     with open_source(tmp_path / "y.zarr") as source, pytest.raises(SourceError, match="cannot read frames 0 to 3 of"):
         list(source.read())
+
+
+def test_times_that_only_count_take_no_memory_and_are_what_they_count():
+    source = ArraySource(np.zeros((1000, 1)))
+    _, pts = source.arrays()
+    assert not isinstance(pts, np.ndarray)
+    assert (len(pts), pts[990:2000].tolist(), pts[-3:-1].tolist()) == (1000, list(range(990, 1000)), [997, 998])
+    np.testing.assert_array_equal(pts, np.arange(1000))
+    assert source.times().dtype == np.int64
+    assert source.frames([7, 3]).pts.tolist() == [7, 3]
+    assert [frame.pts for frame in source.read(998)] == [998, 999]

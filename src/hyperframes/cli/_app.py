@@ -22,13 +22,14 @@ __all__ = ["app", "main"]
 
 
 class _PlainHelp:
-    """Shows --help without the type that flags have, as our own flags are."""
+    """Shows flags without a type in --help: there is nothing to write after them."""
 
-    def get_help_option(self, ctx: Any) -> Any:
-        option = super().get_help_option(ctx)  # type: ignore[misc]  # of the parser's class that stands beside it
-        if option is not None:
-            option.metavar = ""
-        return option
+    def get_params(self, ctx: Any) -> Any:
+        params = super().get_params(ctx)  # type: ignore[misc]  # of the parser's class that stands beside it
+        for param in params:
+            if getattr(param, "is_flag", False) and param.metavar is None:
+                param.metavar = ""
+        return params
 
 
 class _Command(_PlainHelp, TyperCommand):
@@ -63,13 +64,9 @@ def _top(
     context: typer.Context,
     version: Annotated[
         bool,
-        typer.Option(
-            "--version", metavar="", callback=_print_version, is_eager=True, help="Say which version this is."
-        ),
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Say which version this is."),
     ] = False,
-    debug: Annotated[
-        bool, typer.Option("--debug", metavar="", callback=_show.set_debug, help="Show tracebacks.")
-    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", callback=_show.set_debug, help="Show tracebacks.")] = False,
 ) -> None:
     if context.invoked_subcommand is None:
         print(context.get_help())

@@ -29,12 +29,10 @@ __all__ = [
 PACKING, FRAMES, OUTPUT = "How it runs", "What the operators see", "What is written and told"
 
 Debug = Annotated[
-    bool, typer.Option("--debug", metavar="", callback=_show.set_debug, help="Show tracebacks.", rich_help_panel=OUTPUT)
+    bool, typer.Option("--debug", callback=_show.set_debug, help="Show tracebacks.", rich_help_panel=OUTPUT)
 ]
-Json = Annotated[
-    bool, typer.Option("--json", metavar="", help="Print JSON, and nothing else on stdout.", rich_help_panel=OUTPUT)
-]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", metavar="", help="No progress.", rich_help_panel=OUTPUT)]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else on stdout.", rich_help_panel=OUTPUT)]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.", rich_help_panel=OUTPUT)]
 Operators = Annotated[
     list[str] | None,
     typer.Option(

@@ -29,7 +29,7 @@ def bench(
     ] = None,
     repetitions: Annotated[int, typer.Option(metavar="N", min=1, help="How often each is measured.")] = 3,
     quiet: Annotated[
-        bool, typer.Option("--quiet", metavar="", help="No progress on stderr.", rich_help_panel=_options.OUTPUT)
+        bool, typer.Option("--quiet", help="No progress on stderr.", rich_help_panel=_options.OUTPUT)
     ] = False,
     as_json: _options.Json = False,
     debug: _options.Debug = False,

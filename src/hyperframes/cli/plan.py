@@ -32,10 +32,8 @@ def plan(
     layout: _options.Layout = None,
     range_: _options.FrameRange = None,
     rate: _options.Rate = None,
-    count: Annotated[
-        bool, typer.Option("--count", metavar="", help="Decode everything to know the exact length.")
-    ] = False,
-    explain: Annotated[bool, typer.Option("--explain", metavar="", help="Say why this size.")] = False,
+    count: Annotated[bool, typer.Option("--count", help="Decode everything to know the exact length.")] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Say why this size.")] = False,
     as_json: _options.Json = False,
     debug: _options.Debug = False,
 ) -> None:

@@ -91,22 +91,17 @@ def run(
         bool,
         typer.Option(
             "--check",
-            metavar="",
             help="First compare with the whole sequence in one piece.",
             rich_help_panel=_options.OUTPUT,
         ),
     ] = False,
     checksum: Annotated[
         bool,
-        typer.Option(
-            "--checksum", metavar="", help="SHA-256 over the frames written.", rich_help_panel=_options.OUTPUT
-        ),
+        typer.Option("--checksum", help="SHA-256 over the frames written.", rich_help_panel=_options.OUTPUT),
     ] = False,
     resume: Annotated[
         bool,
-        typer.Option(
-            "--resume", metavar="", help="Go on where an interrupted run stopped.", rich_help_panel=_options.OUTPUT
-        ),
+        typer.Option("--resume", help="Go on where an interrupted run stopped.", rich_help_panel=_options.OUTPUT),
     ] = False,
     as_json: _options.Json = False,
     quiet: _options.Quiet = False,

@@ -38,10 +38,10 @@ def tune(
         typer.Option(metavar="FILE.png|.html", help="Draw curve and heat map.", rich_help_panel=_options.OUTPUT),
     ] = None,
     save: Annotated[
-        bool, typer.Option("--save/--no-save", metavar="", help="Keep what was found.", rich_help_panel=_options.OUTPUT)
+        bool, typer.Option("--save/--no-save", help="Keep what was found.", rich_help_panel=_options.OUTPUT)
     ] = True,
     quiet: Annotated[
-        bool, typer.Option("--quiet", metavar="", help="No progress on stderr.", rich_help_panel=_options.OUTPUT)
+        bool, typer.Option("--quiet", help="No progress on stderr.", rich_help_panel=_options.OUTPUT)
     ] = False,
     as_json: _options.Json = False,
     debug: _options.Debug = False,

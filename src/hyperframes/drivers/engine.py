@@ -212,15 +212,16 @@ class Engine:
         self._carried = dict(journal.carried)
 
     def _make_pools(self) -> None:
+        shared = self.setup.pipeline.options.executor != "threads"
         for port, source in self.setup.sources.items():
             if slabs := self.setup.input_slabs(port):
                 capacity = self.setup.input_capacity(port)
-                self._input_pools[port] = SlabPool(source.spec, capacity, slabs, threading.Lock())
+                self._input_pools[port] = SlabPool(source.spec, capacity, slabs, threading.Lock(), shared=shared)
         for port in self.setup.exported():
             spec = self._plan.ports[port].spec
             assert isinstance(spec, FrameSpec)
             capacity = self.setup.export_capacity(port)
-            self._export_pools[port] = SlabPool(spec, capacity, self.setup.in_flight, threading.Lock())
+            self._export_pools[port] = SlabPool(spec, capacity, self.setup.in_flight, threading.Lock(), shared=shared)
 
     def wait(self, timeout_seconds: float | None = None) -> RunResult:
         """Wait for the end; see `Run.wait`."""

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from hyperframes.drivers.machine import cache_share
 from hyperframes.errors import OperatorError
 from hyperframes.frames import Array, Clip, FrameSpec, Records, RecordSpec
 from hyperframes.operators import State, View, Worker
 from hyperframes.packing import Halo, Header, Hyperframe, Slab, window
-from hyperframes.pipeline import Plan, PlannedStage, Range
+from hyperframes.pipeline import Group, Plan, PlannedStage, Range
+from hyperframes.scheduling import step_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,6 +33,10 @@ class Buffer:
     start: int
     stop: int
     slab: Slab | None = None
+    offset: int = 0
+    """Where `start` stands in `held`."""
+    held: tuple[Array, ...] | None = None
+    """The worker's own memory that it lies in, if it does."""
 
     def part(self, wanted: Range) -> tuple[Array, ...]:
         """Return writable arrays of the entries `wanted`."""
@@ -79,6 +85,20 @@ class Carried:
     """Input frames up to here have been worked on; None at the start of a run."""
     tails: dict[int, Buffer] = field(default_factory=dict)
     """By output port: the last entries made, which the next hyperframe's readers need again."""
+
+
+@dataclass(slots=True, eq=False)
+class _Passing:
+    """A task of a fused group on its way: what it is to make, and how far each stage has come."""
+
+    exports: dict[int, Range]
+    """By port that leaves the group: the entries wanted."""
+    cores: dict[int, Range]
+    """By stage: the input frames it works on in all."""
+    done: dict[int, int]
+    """By stage: how far it has come."""
+    made: dict[int, Buffer] = field(default_factory=dict)
+    rows: dict[int, list[Any]] = field(default_factory=dict)
 
 
 class Runner(Protocol):
@@ -141,48 +161,90 @@ class GroupRunner:
             port: self.plan.export_range(port, core, job.num_frames, first=part == 0, last=part == parts - 1)
             for port in group.exports
         }
-        made: dict[int, Buffer] = {}
-        rows: dict[int, list[Any]] = {}
         cores = self.plan.stage_cores(group, exports, job.num_frames)
-        for index in group.stages:
-            if index in cores:
-                self._run_stage(job, index, cores[index], exports, made, rows)
-        for port, found in rows.items():
+        passing = _Passing(exports, cores, {index: full[0] for index, full in cores.items()})
+        step = steps_of(self.plan, group)
+        for stop in _stops(core, step):
+            last = stop == core[1]
+            reached = cores if last else self._reached(group, passing, (core[0], stop), job.num_frames)
+            for index in group.stages:
+                if index in reached:
+                    self._run_stage(job, index, reached[index][1], passing, spare=not last)
+        for port, found in passing.rows.items():
             if port in group.exports:
                 job.rows.setdefault(port, []).append((part, found))
 
-    def _run_stage(
-        self,
-        job: Job,
-        index: int,
-        core: Range,
-        exports: dict[int, Range],
-        made: dict[int, Buffer],
-        rows: dict[int, list[Any]],
-    ) -> None:
+    def _reached(self, group: Group, passing: _Passing, core: Range, num_frames: int | None) -> dict[int, Range]:
+        """Return how far each stage must have come so that what the front `core` of a task owns is made."""
+        wanted = {}
+        for port, (first, end) in passing.exports.items():
+            wanted[port] = (first, max(first, min(end, self.plan.ports[port].owned(core)[1])))
+        return self.plan.stage_cores(group, wanted, num_frames)
+
+    def _run_stage(self, job: Job, index: int, stop: int, passing: _Passing, *, spare: bool) -> None:
+        """Take a stage of a fused group on to input frame `stop`; nothing is made twice."""
         stage = self.plan.stages[index]
+        core = (passing.done[index], stop)
+        if core[0] >= stop:
+            return
         targets: dict[int, Buffer] = {}
         for number in stage.outputs:
             port = self.plan.ports[number]
             owned = port.output.owned(core)  # type: ignore[union-attr]  # a stage's port
             if isinstance(port.spec, RecordSpec):
-                rows[number] = []
+                passing.rows.setdefault(number, [])
                 targets[number] = Buffer((), *owned)
-            elif exports.get(number) == owned:
-                targets[number] = Buffer(job.buffers[number].part(owned), *owned)
+                continue
+            whole = port.output.owned(passing.cores[index])  # type: ignore[union-attr]  # a stage's port
+            if passing.exports.get(number) == whole:
+                passing.made[number] = Buffer(job.buffers[number].part((whole[0], owned[1])), whole[0], owned[1])
             else:
-                targets[number] = Buffer(self._scratch_for(number, owned[1] - owned[0]), *owned)
+                passing.made[number] = self._rolled(number, passing, owned, whole[1] - whole[0] if spare else 0)
+            targets[number] = Buffer(passing.made[number].part(owned), *owned)
         for piece in pieces(core, stage.halo, self._input_length(job, stage)):
             views = self._views(stage, targets, piece)
-            inputs = tuple(self._input(job, stage, port, piece, made, rows) for port in stage.inputs)
+            inputs = tuple(self._input(job, stage, port, piece, passing.made, passing.rows) for port in stage.inputs)
             self._apply(job, index, inputs, views, None)
-            self._collect(job, stage, views, rows)
+            self._collect(job, stage, views, passing.rows)
+        passing.done[index] = stop
         for number, target in targets.items():
-            wanted = exports.get(number)
-            if wanted is not None and target.planes and wanted != (target.start, target.stop):
-                for source, out in zip(target.part(wanted), job.buffers[number].part(wanted), strict=True):
+            wanted = passing.exports.get(number)
+            if wanted is None or not target.planes or passing.made[number].held is None:
+                continue
+            both = (max(wanted[0], target.start), min(wanted[1], target.stop))
+            if both[0] < both[1]:
+                for source, out in zip(target.part(both), job.buffers[number].part(both), strict=True):
                     np.copyto(out, source)
-            made[number] = target
+
+    def _rolled(self, number: int, passing: _Passing, owned: Range, to_come: int) -> Buffer:
+        """Return a buffer of this worker's that holds what readers of the port still need and has room for `owned`.
+
+        Entries are moved to its front only where it is full; so it has room for two steps, where as many are `to_come`.
+        """
+        old = passing.made.get(number)
+        first = owned[0]
+        for index, done in passing.done.items():
+            if number in self.plan.stages[index].inputs:
+                first = min(first, max(0, done - self.plan.stages[index].reach.before))
+        if old is not None:
+            first = max(first, old.start)
+        total = owned[1] - first
+        at = 0 if old is None else old.offset + first - old.start
+        room = max(total, min(total + owned[1] - owned[0], to_come))
+        held = self._scratch.get(number)
+        if held is None or len(held[0]) < total:
+            old_memory, held = held, self._scratch_for(number, room)
+        else:
+            old_memory = held
+        kept = owned[0] - first
+        if old is not None and kept and (old_memory is not held or at + total > len(held[0])):
+            assert old_memory is not None  # there were entries in it
+            for source, target in zip(old_memory, held, strict=True):
+                np.copyto(target[:kept], source[at : at + kept])
+            at = 0
+        elif at + total > len(held[0]):
+            at = 0
+        return Buffer(tuple(plane[at : at + total] for plane in held), first, owned[1], offset=at, held=held)
 
     def run_sequential(self, job: Job, number: int, carried: Carried) -> None:
         """Run a stage that carries state; the driver calls it for one hyperframe after the other."""
@@ -451,6 +513,34 @@ def _zeros(plan: Plan, number: int, core: Range, halo: Halo) -> Hyperframe:
     return Hyperframe(
         header, tuple(planes), slice(halo.before, halo.before + 1), np.ones(total, bool), spec, records=records
     )
+
+
+def steps_of(plan: Plan, group: Group) -> int | None:
+    """Return how many source frames a task of `group` takes through all its stages at a time; None: all at once.
+
+    Results do not depend on it: stages go on where they stopped, and what readers still need of a port is kept.
+    """
+    if len(group.stages) < 2:
+        return None
+    inner: float = 0
+    halo = 0
+    for index in group.stages:
+        stage = plan.stages[index]
+        halo = max(halo, math.ceil(stage.halo.total / plan.ports[stage.inputs[0]].total_rate))
+        for port in stage.outputs:
+            spec = plan.ports[port].spec
+            if isinstance(spec, FrameSpec) and port not in group.exports:
+                inner += spec.nbytes * float(plan.ports[port].total_rate)
+    return step_size(inner, halo=halo, cache_bytes=cache_share())
+
+
+def _stops(core: Range, step: int | None) -> Iterator[int]:
+    """Yield where each step through `core` ends; the last one takes a rest that is under half a step along."""
+    stop = core[0]
+    while step is not None and core[1] - stop > step + step // 2:
+        stop += step
+        yield stop
+    yield core[1]
 
 
 def part_of(core: Range, part: int, parts: int) -> Range:

@@ -17,8 +17,20 @@ from hyperframes.scheduling.resources import MachineFacts, process_limit_warning
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["ProcessRoom", "allowed_cpus", "available_memory", "check_process_limit", "cpu_list", "cpu_quota",
-           "machine_facts", "memory_limit", "numa_nodes", "process_room", "processor_name"]  # fmt: skip
+__all__ = [
+    "ProcessRoom",
+    "allowed_cpus",
+    "available_memory",
+    "cache_share",
+    "check_process_limit",
+    "cpu_list",
+    "cpu_quota",
+    "machine_facts",
+    "memory_limit",
+    "numa_nodes",
+    "process_room",
+    "processor_name",
+]
 
 ROOT = Path("/")
 
@@ -93,6 +105,23 @@ def cpu_list(numbers: list[int]) -> str:
         else:
             runs.append([number, number])
     return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
+
+
+@functools.cache
+def cache_share(root: Path = ROOT) -> int:
+    """Return the bytes of cache that one busy core has: its share of the largest, or all of the largest of its own."""
+    shares = [1 << 20]  # where the system tells nothing
+    for folder in sorted((root / "sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        size, sharing = _read(folder / "size") or "", _read(folder / "shared_cpu_list") or "0"
+        if size.endswith("K") and size[:-1].isdigit():
+            shares.append((int(size[:-1]) << 10) // _count(sharing))
+    return max(shares)
+
+
+def _count(cpus: str) -> int:
+    """Return how many CPUs a list such as ``0-3,8`` names."""
+    bounds = [part.partition("-") for part in cpus.split(",")]
+    return sum(int(last or first) - int(first) + 1 for first, _, last in bounds)
 
 
 def cpu_quota(root: Path = ROOT) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,16 +18,15 @@ __all__ = ["MemorySampler", "tree_pss_bytes"]
 def tree_pss_bytes() -> int:
     """Return the proportional set size of this process and its children, in bytes; resident size where there is none.
 
-    Pages shared by n processes count one n-th in each, so shared frame memory is counted once.
+    Pages shared by n processes count one n-th in each, so shared frame memory is counted once. The kernel walks all
+    pages for it: some milliseconds a gigabyte.
     """
+    return sum(map(_pss_bytes, _tree()))
+
+
+def _tree() -> list[psutil.Process]:
     process = psutil.Process()
-    total = 0
-    for member in [process, *process.children(recursive=True)]:
-        try:
-            total += _pss_bytes(member)
-        except psutil.NoSuchProcess:
-            continue  # it ended between being listed and being read
-    return total
+    return [process, *process.children(recursive=True)]
 
 
 def _pss_bytes(process: psutil.Process) -> int:
@@ -36,15 +36,32 @@ def _pss_bytes(process: psutil.Process) -> int:
                 return int(line.split()[1]) * 1024
     except (FileNotFoundError, PermissionError, ProcessLookupError):
         pass  # another system, or the process ended: psutil knows which
-    return int(process.memory_info().rss)
+    return _rss_bytes(process)
+
+
+def _rss_bytes(process: psutil.Process) -> int:
+    try:
+        return int(process.memory_info().rss)
+    except psutil.NoSuchProcess:
+        return 0  # it ended between being listed and being read
 
 
 class MemorySampler:
-    """Samples `tree_pss_bytes` in a thread and keeps the largest."""
+    """Samples the memory of the process tree in a thread and keeps the largest.
+
+    The proportional size is read where the resident size has grown by more than `STEP_BYTES` over its highest when read
+    before, and so seldom that reading takes at most `SHARE` of the time. In between, while this process has no
+    children, what was read last moves with the resident size: pages that it alone has come to hold count in full.
+    """
+
+    STEP_BYTES = 1 << 20
+    SHARE = 0.005
 
     def __init__(self, observe: Callable[[dict[str, object]], None], interval_seconds: float = 0.2) -> None:
         self._observe, self._interval = observe, interval_seconds
         self._peak = 0
+        self._pss = self._rss = self._highest_rss = 0
+        self._again = 0.0  # when the proportional size may be read again
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._loop, name="hyperframes-memory", daemon=True)
 
@@ -56,14 +73,22 @@ class MemorySampler:
         """Take a last sample and return the largest, in bytes."""
         self._over.set()
         self._thread.join()
-        self._sample()
+        self._sample(last=True)
         return self._peak
 
     def _loop(self) -> None:
         while not self._over.wait(self._interval):
             self._sample()
 
-    def _sample(self) -> None:
-        now = tree_pss_bytes()
+    def _sample(self, *, last: bool = False) -> None:
+        members = _tree()
+        rss = sum(map(_rss_bytes, members))
+        grown = rss > self._highest_rss + self.STEP_BYTES
+        if grown and (last or time.monotonic() >= self._again):
+            began = time.monotonic()
+            self._pss, self._rss, self._highest_rss = sum(map(_pss_bytes, members)), rss, rss
+            ended = time.monotonic()
+            self._again = ended + (ended - began) / self.SHARE
+        now = self._pss + (rss - self._rss if len(members) == 1 else 0)
         self._peak = max(self._peak, now)
         self._observe({"kind": "memory", "bytes": now})

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from hyperframes.drivers.execute import steps_of
 from hyperframes.drivers.machine import available_memory, check_process_limit, machine_facts
 from hyperframes.drivers.processes import THREADS_OF_A_PROCESS, check_not_importing, pickled_operators
 from hyperframes.drivers.profile import find_profile, profile_key, tuned_size
@@ -107,14 +108,24 @@ class Setup:
             total += self.input_slabs(port) * plane_offsets(source.spec, self.input_capacity(port))[1]
         exported = set(self.exported())
         for group in self.plan.groups:
+            step = steps_of(self.plan, group)
             for index in group.stages:
                 for port in self.plan.stages[index].outputs:
                     spec = self.plan.ports[port].spec
                     if not isinstance(spec, FrameSpec):
                         continue
-                    each = plane_offsets(spec, self.export_capacity(port))[1]
-                    total += each * (self.in_flight if port in exported else self.workers[group.resource])
+                    if port in exported:
+                        total += plane_offsets(spec, self.export_capacity(port))[1] * self.in_flight
+                    else:
+                        total += plane_offsets(spec, self._scratch(port, step))[1] * self.workers[group.resource]
         return total
+
+    def _scratch(self, port: int, step: int | None) -> int:
+        """Entries of a port that a worker keeps to itself: two steps with what is read around them, or all at once."""
+        whole = self.export_capacity(port)
+        if step is None:
+            return whole
+        return min(whole, 2 * (math.ceil(step * self.plan.ports[port].total_rate) + self.plan.margins[port].total) + 1)
 
     def ranges(self, num_frames: int) -> Iterator[Ranges]:
         """Yield the ranges of every hyperframe of a stream of `num_frames`, as they will be packed."""
@@ -276,8 +287,9 @@ def targets(setup: Setup) -> dict[str, Target]:
     """Return what each sink is told before the first result."""
     start, stop = setup.pipeline.options.range
     (first, *others) = setup.sources.values()
-    passthrough = None if others else first.passthrough()
-    if (start, stop) != (0, None) and not others and first.rereadable:
+    kept = not others and any(sink.takes_passthrough for sink in setup.sinks.values())
+    passthrough = first.passthrough() if kept else None
+    if (start, stop) != (0, None) and kept and first.rereadable:  # asks for exact times, which may take a whole decode
         passthrough = _trimmed(passthrough or Passthrough(first.name, (), {}), first, start, stop)
     found = {}
     for key in setup.sinks:

@@ -11,13 +11,14 @@ from hyperframes.frames.spec import (
     RecordSpec,
     Spec,
 )
-from hyperframes.frames.time import rescale, to_seconds
+from hyperframes.frames.time import Counting, rescale, to_seconds
 
 __all__ = [
     "PIXEL_FORMATS",
     "Array",
     "Clip",
     "Colour",
+    "Counting",
     "Field",
     "Frame",
     "FrameSpec",

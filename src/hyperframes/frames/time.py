@@ -2,12 +2,40 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
-__all__ = ["rescale", "to_seconds"]
+    from hyperframes.frames.frame import Array
+
+__all__ = ["Counting", "rescale", "to_seconds"]
+
+
+class Counting:
+    """The times 0, 1, 2, ... of `length` frames, as an array of int64 that takes no memory until a part is asked for.
+
+    Examples
+    --------
+    >>> Counting(10)[3:6], len(Counting(10))
+    (array([3, 4, 5]), 10)
+    """
+
+    __slots__ = ("_length",)
+
+    def __init__(self, length: int) -> None:
+        self._length = length
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, part: slice) -> Array:
+        return np.arange(*part.indices(self._length), dtype=np.int64)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return np.arange(self._length, dtype=dtype or np.int64)
 
 
 def rescale(ticks: int, source: Fraction, target: Fraction) -> int:

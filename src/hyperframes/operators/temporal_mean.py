@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]  # it has no types
 from numba import njit, types
+from numba.core.compiler import Compiler
 from numba.extending import intrinsic
 
 from hyperframes.operators._planes import TILE, check_count, frame_spec, over_pixels, rows
@@ -77,7 +78,34 @@ class TemporalMean(Operator):
         """Write the means of the core's frames."""
         num_frames = self.halo.total + 1
         for source, out in rows(inputs[0], outputs[0], self.halo.before):
-            over_pixels(prepared, source, mean_kernel(source, out, num_frames))
+            if source.shape[1] < FEW_COLUMNS and source.dtype in (np.float32, np.float64):
+                prepared.split(out.size, row_kernel(source, out, num_frames))
+            else:
+                over_pixels(prepared, source, mean_kernel(source, out, num_frames))
+
+
+FEW_COLUMNS = 1024
+"""Rows with fewer samples are averaged along time: one after another they are too short for vector instructions."""
+
+
+def row_kernel(source: Array, out: Array, num_frames: int) -> Callable[[int, int], None]:
+    """Return ``kernel(start, stop)`` that writes a range of the samples of `out`, counted in order of time.
+
+    Parameters
+    ----------
+    source : (T, P) array of float32 or float64
+        Frames; T is at least ``len(out) - 1 + num_frames``.
+    out : (n, P) array of the same dtype
+        Row j becomes the mean of the rows ``[j, j + num_frames)`` of `source`, as by `mean_kernel`.
+    num_frames : int
+        Frames in a window.
+
+    Returns
+    -------
+    callable
+    """
+    samples, means, columns = source.reshape(-1), out.reshape(-1), source.shape[1]
+    return lambda start, stop: _float_rows(samples, means, num_frames, columns, start, stop, 1024)
 
 
 def mean_kernel(source: Array, out: Array, num_frames: int) -> Callable[[int, int], None]:
@@ -101,7 +129,7 @@ def mean_kernel(source: Array, out: Array, num_frames: int) -> Callable[[int, in
         unsigned = np.dtype(f"u{dtype.itemsize}")
         narrow = _magic(num_frames, 8, 16)
         if dtype == np.uint8 and narrow is not None:
-            return lambda start, stop: _running_16(source, out, num_frames, narrow, start, stop, 6 * TILE)
+            return lambda start, stop: _running_16(source, out, num_frames, narrow, start, stop, 8 * TILE)
         wide = _magic(num_frames, 8 * dtype.itemsize, 32)
         if wide is not None:
             # Flipping the sign bit makes signed samples unsigned, 2**(bits - 1) higher, and back.
@@ -147,27 +175,82 @@ def _type_high_product(context: Any, a: Any, b: Any) -> Any:  # pragma: no cover
 high_product: Any = intrinsic(_type_high_product)
 
 
+class _Apart(Compiler):
+    """Numba's compiler for functions whose array arguments share no memory that is written.
+
+    A loop over more than a few arrays is vectorised only where the compiler knows that, and numba has no word for it.
+    """
+
+    def define_pipelines(self) -> Any:
+        """Return numba's pipelines, with all pointers marked as apart."""
+        self.state.flags.noalias = True
+        return super().define_pipelines()  # type: ignore[no-untyped-call]
+
+
 @njit(nogil=True, cache=True)
 def _running_16(
     source: Array, out: Array, num_frames: int, magic: int, start: int, stop: int, tile: int
 ) -> None:  # pragma: no cover - compiled
-    """Write means of uint8 frames whose sums fit 16 bits."""
+    """Write means of uint8 frames whose sums fit 16 bits, four frames at a time where there are four."""
     scratch = np.empty(min(tile, stop - start), np.uint16)
-    half, factor = np.uint16(num_frames // 2), np.uint16(magic)
+    half, factor, ahead = np.uint16(num_frames // 2), np.uint16(magic), num_frames - 1
     for left in range(start, stop, tile):
-        right = min(left + tile, stop)
-        sums = scratch[: right - left]
+        part = source[:, left : min(left + tile, stop)]
+        means = out[:, left : min(left + tile, stop)]
+        sums = scratch[: part.shape[1]]
         sums[:] = 0
-        for k in range(num_frames - 1):
-            frame = source[k, left:right]
+        for k in range(ahead):
+            frame = part[k]
             for i in range(sums.size):
                 sums[i] += np.uint16(frame[i])
-        for t in range(out.shape[0]):
-            newest, oldest, mean = source[t + num_frames - 1, left:right], source[t, left:right], out[t, left:right]
-            for i in range(sums.size):
-                total = np.uint16(sums[i] + np.uint16(newest[i]))
-                mean[i] = np.uint8(high_product(np.uint16(total + half), factor))
-                sums[i] = np.uint16(total - np.uint16(oldest[i]))
+        for t in range(0, out.shape[0] - 3, 4):
+            old = (part[t], part[t + 1], part[t + 2], part[t + 3])
+            new = (part[t + ahead], part[t + ahead + 1], part[t + ahead + 2], part[t + ahead + 3])
+            _four_means(sums, *old, *new, means[t], means[t + 1], means[t + 2], means[t + 3], half, factor)
+        for t in range(out.shape[0] // 4 * 4, out.shape[0]):
+            _one_mean(sums, part[t], part[t + ahead], means[t], half, factor)
+
+
+@njit(nogil=True, cache=True, pipeline_class=_Apart)
+def _four_means(
+    sums: Array,
+    old_0: Array,
+    old_1: Array,
+    old_2: Array,
+    old_3: Array,
+    new_0: Array,
+    new_1: Array,
+    new_2: Array,
+    new_3: Array,
+    mean_0: Array,
+    mean_1: Array,
+    mean_2: Array,
+    mean_3: Array,
+    half: Any,
+    factor: Any,
+) -> None:  # pragma: no cover - compiled
+    """Take the running `sums` four frames on, each of which enters and leaves by itself: they stay in registers."""
+    for i in range(sums.size):
+        total = np.uint16(sums[i] + np.uint16(new_0[i]))
+        mean_0[i] = np.uint8(high_product(np.uint16(total + half), factor))
+        total = np.uint16(np.uint16(total - np.uint16(old_0[i])) + np.uint16(new_1[i]))
+        mean_1[i] = np.uint8(high_product(np.uint16(total + half), factor))
+        total = np.uint16(np.uint16(total - np.uint16(old_1[i])) + np.uint16(new_2[i]))
+        mean_2[i] = np.uint8(high_product(np.uint16(total + half), factor))
+        total = np.uint16(np.uint16(total - np.uint16(old_2[i])) + np.uint16(new_3[i]))
+        mean_3[i] = np.uint8(high_product(np.uint16(total + half), factor))
+        sums[i] = np.uint16(total - np.uint16(old_3[i]))
+
+
+@njit(nogil=True, cache=True)
+def _one_mean(
+    sums: Array, old: Array, new: Array, mean: Array, half: Any, factor: Any
+) -> None:  # pragma: no cover - compiled
+    """Take the running `sums` one frame on."""
+    for i in range(sums.size):
+        total = np.uint16(sums[i] + np.uint16(new[i]))
+        mean[i] = np.uint8(high_product(np.uint16(total + half), factor))
+        sums[i] = np.uint16(total - np.uint16(old[i]))
 
 
 @njit(nogil=True, cache=True)
@@ -227,6 +310,33 @@ def _float(
             mean = out[t, left:right]
             for i in range(sums.size):
                 mean[i] = sums[i] / num_frames
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _float_rows(
+    source: Array, out: Array, num_frames: int, columns: int, start: int, stop: int, tile: int
+) -> None:  # pragma: no cover - compiled
+    """Write samples [start, stop) of `out`: the sample at i and those `columns`, 2 `columns`, ... after it, in order."""
+    scratch = np.empty(min(tile, stop - start), np.float64)
+    for left in range(start, stop, tile):
+        right = min(left + tile, stop)
+        sums = scratch[: right - left]
+        sums[:] = 0.0
+        k = 0
+        while k + 4 <= num_frames:
+            a, b = source[left + k * columns : right + k * columns], source[left + (k + 1) * columns :]
+            c, d = source[left + (k + 2) * columns :], source[left + (k + 3) * columns :]
+            for i in range(sums.size):
+                sums[i] = sums[i] + a[i] + b[i] + c[i] + d[i]
+            k += 4
+        while k < num_frames:
+            frame = source[left + k * columns : right + k * columns]
+            for i in range(sums.size):
+                sums[i] += frame[i]
+            k += 1
+        mean = out[left:right]
+        for i in range(sums.size):
+            mean[i] = sums[i] / num_frames
 
 
 def _any_float(source: Array, out: Array, num_frames: int, start: int, stop: int) -> None:

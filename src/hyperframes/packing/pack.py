@@ -16,7 +16,7 @@ from hyperframes.packing.ranges import core_ranges, validate_size
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hyperframes.frames import Array, Frame, FrameSpec
+    from hyperframes.frames import Array, Counting, Frame, FrameSpec
     from hyperframes.packing.slab import Slab, SlabPool
 
 __all__ = ["Packer", "hyperframe_id", "pack", "pad", "repack", "slab_capacity", "view"]
@@ -228,7 +228,7 @@ def _hyperframe(
 
 def view(
     planes: tuple[Array, ...],
-    pts: Array,
+    pts: Array | Counting,
     spec: FrameSpec,
     size: int,
     halo: Halo,

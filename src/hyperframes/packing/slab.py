@@ -1,11 +1,11 @@
-"""Frame memory: a fixed number of shared maps, leased and given back, never grown."""
+"""Frame memory: a fixed number of maps, leased and given back, never grown."""
 
 from __future__ import annotations
 
 import mmap
 import os
 import tempfile
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,20 +21,28 @@ _ALIGN = 64  # a cache line, so that no two planes share one
 
 
 class Slab:
-    """Room for `capacity` frames of one spec in one anonymous shared map.
+    """Room for `capacity` frames of one spec in one anonymous map.
 
-    The map has a file descriptor where the system offers ``memfd_create``, so that worker processes can
-    map the same pages; elsewhere an unlinked temporary file stands in.
+    Parameters
+    ----------
+    spec : FrameSpec
+        Of every frame.
+    capacity : int
+        Frames.
+    shared : bool
+        Whether other processes map the same pages: then the map has a file descriptor, of ``memfd_create`` where the
+        system offers it, else of an unlinked temporary file. A map for this process alone asks for huge pages, whose
+        first touch costs a tenth.
     """
 
     __slots__ = ("_map", "capacity", "fd", "planes", "references")
 
-    def __init__(self, spec: FrameSpec, capacity: int) -> None:
+    def __init__(self, spec: FrameSpec, capacity: int, *, shared: bool = True) -> None:
         self.capacity = capacity
         self.references = 0
         offsets, size = plane_offsets(spec, capacity)
-        self.fd = _anonymous_file(size)
-        self._map = mmap.mmap(self.fd, size)
+        self.fd = _anonymous_file(size) if shared else -1
+        self._map = mmap.mmap(self.fd, size) if shared else _private_map(size)
         self.planes = map_planes(self._map, spec, capacity, offsets)
 
     def __del__(self) -> None:
@@ -71,17 +79,34 @@ def _anonymous_file(size: int) -> int:
     return fd
 
 
+def _private_map(size: int) -> mmap.mmap:
+    if os.name != "posix":
+        return mmap.mmap(-1, size)
+    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        with suppress(OSError):  # a kernel without huge pages gives small ones: slower at first, nothing else
+            memory.madvise(mmap.MADV_HUGEPAGE)
+    return memory
+
+
 class SlabPool:
     """A fixed number of slabs of one spec, made when first leased and kept until the pool goes.
 
-    Reused pages cost nothing; fresh ones cost five times a copy. References are counted: the packer and each
-    hyperframe that views a slab hold one. Threads that share a pool pass the `lock` that guards its counts.
+    Reused pages cost nothing; fresh ones cost more than a copy. References are counted: the packer and each
+    hyperframe that views a slab hold one. Threads that share a pool pass the `lock` that guards its counts. Slabs that
+    worker processes map are `shared`.
     """
 
     def __init__(
-        self, spec: FrameSpec, capacity: int, count: int, lock: AbstractContextManager[Any] | None = None
+        self,
+        spec: FrameSpec,
+        capacity: int,
+        count: int,
+        lock: AbstractContextManager[Any] | None = None,
+        *,
+        shared: bool = True,
     ) -> None:
-        self.spec, self.capacity, self.count = spec, capacity, count
+        self.spec, self.capacity, self.count, self.shared = spec, capacity, count, shared
         self._lock = lock or nullcontext()
         self._free: list[Slab] = []
         self._made = 0
@@ -108,7 +133,7 @@ class SlabPool:
             if self._free:
                 slab = self._free.pop()
             elif self._made < self.count:
-                slab = Slab(self.spec, self.capacity)
+                slab = Slab(self.spec, self.capacity, shared=self.shared)
                 self._made += 1
             else:
                 raise SchedulingError(f"no free slab: all {self.count} are leased")

@@ -4,7 +4,7 @@ from hyperframes.scheduling.graph import StageGraph, StageNode, topological_orde
 from hyperframes.scheduling.policies import POLICIES, OnError
 from hyperframes.scheduling.resources import MachineFacts, worker_counts
 from hyperframes.scheduling.scheduler import Metrics, Scheduler
-from hyperframes.scheduling.sizing import SizeChoice, choose_size
+from hyperframes.scheduling.sizing import SizeChoice, choose_size, step_size
 
 __all__ = [
     "POLICIES",
@@ -16,6 +16,7 @@ __all__ = [
     "StageGraph",
     "StageNode",
     "choose_size",
+    "step_size",
     "topological_order",
     "worker_counts",
 ]

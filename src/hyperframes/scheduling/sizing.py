@@ -34,6 +34,7 @@ __all__ = [
     "memory_bytes",
     "queue_depth_for",
     "starting_point",
+    "step_size",
     "sweep_candidates",
     "sweep_sizes",
 ]
@@ -52,10 +53,16 @@ PICTURES = (16, 64)
 SMALL_PICTURES_MOST = 128
 ROWS = (128, 256)
 """Least and most frames of the preset for sensor rows and other small arrays."""
-TINY_ROWS_MOST = 4096
-TINY_ROWS_BYTES = 256 << 10
-"""A core of tiny rows grows to about this: below it the fixed cost of a hyperframe outweighs the work on it."""
-SMALL_ROW_BYTES = 4096
+SWEPT_ROW_BYTES = 4096
+"""Up to here a sweep also tries the sizes of rows."""
+SMALL_ROWS_BYTES = 256 << 10
+"""A core of small rows grows to about this."""
+TINY_ROW_BYTES, TINY_ROWS = 64, 1 << 16
+"""Rows of a few numbers: a hyperframe's fixed cost is some 100 us, as much as the work on thousands of them."""
+HALO_BYTES = 64 << 20
+"""Up to about this a core grows for its halo: beyond, fresh memory costs more than reading neighbours twice."""
+LEAST_STEP = 16
+"""Frames of a fused chain's shortest step."""
 LARGE_ARRAY_BYTES = 1 << 20
 """From here on an array that is no picture is sized like one."""
 
@@ -87,7 +94,7 @@ def default_size(
     >>> default_size(1920 * 1080 * 3 // 2, is_picture=True, halo=4)
     16
     >>> default_size(4096, is_picture=False), default_size(64, is_picture=False)
-    (128, 4096)
+    (128, 65536)
     """
     return choose_size(
         spec_nbytes, is_picture=is_picture, pixels=pixels, halo=halo, workers=workers, max_memory=max_memory
@@ -128,9 +135,9 @@ def choose_size(
     Notes
     -----
     Pictures: 16 frames at 1920 x 1080, more where they are smaller (the same pixels), up to 64, and 128 for pictures
-    under a quarter of that. A halo lifts the size to four times itself within those bounds, so that neighbours'
-    frames are at most a quarter of the work, and to its own length beyond them. Rows: 128 to 256, up to 4096 while a
-    core is under 256 KiB.
+    under a quarter of that. A halo lifts the size to four times itself within those bounds while a core is under
+    64 MiB, so that neighbours' frames are at most a quarter of the work, and to its own length beyond them. Rows: 128 to
+    256, more while a core is under 256 KiB; rows of up to 64 bytes: 65,536.
     """
     if is_picture or spec_nbytes >= LARGE_ARRAY_BYTES:
         area = max(1, pixels or spec_nbytes * 2 // 3)
@@ -138,13 +145,17 @@ def choose_size(
         size = _clamp(PICTURES[0] * FULL_HD // area, least, PICTURES[1])
         why = f"pictures of {area} pixels: preset {least} to {most}"
     else:
-        fitting = TINY_ROWS_BYTES // max(1, spec_nbytes)
-        least, most = ROWS[0], _clamp(fitting, ROWS[1], TINY_ROWS_MOST)
+        least, most = ROWS
+        fitting = SMALL_ROWS_BYTES // max(1, spec_nbytes)
+        if spec_nbytes <= TINY_ROW_BYTES:
+            least = most = fitting = TINY_ROWS
+        most = max(most, min(fitting, TINY_ROWS))
         size = _clamp(fitting, least, most)
         why = f"rows of {spec_nbytes} bytes: preset {least} to {most}"
     reasons = [why]
     if 4 * halo > size:
-        size = max(_clamp(4 * halo, size, most), halo)
+        affordable = max(size, HALO_BYTES // spec_nbytes) if spec_nbytes else most
+        size = max(min(_clamp(4 * halo, size, most), affordable), halo)
         reasons.append(f"a halo of {halo} frames: {halo / size:.0%} more frames are read than owned")
     if max_memory is not None:
         fits = largest_size_in(max_memory, spec_nbytes, halo=halo, workers=workers)
@@ -165,6 +176,33 @@ def choose_size(
 def largest_size_in(max_memory: int, frame_bytes: int, *, halo: int = 0, workers: int = 1) -> int:
     """Return the largest S with ``workers * (2 * S + halo) * frame_bytes <= max_memory``; below 1: none fits."""
     return (max_memory // (workers * frame_bytes) - halo) // 2
+
+
+def step_size(inner_bytes: float, *, halo: int, cache_bytes: int) -> int | None:
+    """Return how many frames a fused chain takes through all its stages at a time; None where all at once is as good.
+
+    As many as let what stages hand to each other stay in the cache, but at least four times the widest halo, since
+    operators over time share work between neighbouring frames, and at least 16: memory that is used again is cheaper
+    than fresh pages even where the cache does not hold it.
+
+    Parameters
+    ----------
+    inner_bytes : float
+        What the stages hand to each other for one frame.
+    halo : int
+        Frames that the stage which reads most reads beside its own.
+    cache_bytes : int
+        What one worker has of the cache.
+
+    Examples
+    --------
+    >>> step_size(2 * 320 * 240, halo=4, cache_bytes=16 << 20), step_size(1920 * 1080 * 3, halo=4, cache_bytes=16 << 20)
+    (105, 16)
+    """
+    if not inner_bytes:
+        return None
+    fitting = int(cache_bytes / inner_bytes) - halo
+    return max(fitting, 4 * halo, LEAST_STEP)
 
 
 def memory_bytes(
@@ -279,7 +317,7 @@ def starting_point(frame_seconds: float, bandwidth: float, frame_bytes: int) -> 
 
 def sweep_sizes(frame_bytes: int) -> tuple[int, ...]:
     """Return the sizes that a sweep over frames of `frame_bytes` tries by default."""
-    return (*SWEEP, *ROW_SIZES) if frame_bytes <= SMALL_ROW_BYTES else SWEEP
+    return (*SWEEP, *ROW_SIZES) if frame_bytes <= SWEPT_ROW_BYTES else SWEEP
 
 
 def sweep_candidates(

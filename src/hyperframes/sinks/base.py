@@ -57,6 +57,8 @@ class Sink(ABC):
     takes_frames: ClassVar[bool] = True
     resumable: bool = False
     """Whether it has `checkpoint` and `resume`: a run can go on after it was killed only where every sink has."""
+    takes_passthrough: ClassVar[bool] = False
+    """Whether it keeps the source's audio, subtitles and metadata; only then is a target given them."""
 
     def accepts(self, spec: Spec) -> tuple[str, ...] | None:
         """Return the pixel formats this sink takes for frames of `spec`; None for any."""

@@ -86,6 +86,7 @@ class VideoSink(Sink):
 
     takes_records: ClassVar[bool] = False
     resumable = True
+    takes_passthrough: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl
 import numpy as np
 
 from hyperframes.errors import FrameError, SourceError
-from hyperframes.frames import PIXEL_FORMATS, Array, Clip, Frame, FrameSpec
+from hyperframes.frames import PIXEL_FORMATS, Array, Clip, Counting, Frame, FrameSpec
 from hyperframes.sources.base import Source
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class ArraySource(Source):
         if spec is None:
             self.spec = timed(self.spec, rate, time_base, has_pts=pts is not None)
         self._planes = planes
-        self._pts = _checked_pts(pts, self.num_frames, name)
+        self._pts = Counting(self.num_frames) if pts is None else _checked_pts(pts, self.num_frames, name)
         self._identity = identity
         self.identifiable = bool(identity) or sum(plane.nbytes for plane in planes) <= _IDENTITY_BYTES
 
@@ -123,23 +123,26 @@ class ArraySource(Source):
         """Return a source over the frames of `clip`, with its times, counted from 0."""
         return cls(clip.planes, pts=clip.pts, spec=clip.spec, name=name)
 
-    def arrays(self) -> tuple[tuple[Array, ...], Array]:
+    def arrays(self) -> tuple[tuple[Array, ...], Array | Counting]:
         """Return (planes (N, ...), pts (N,)): views."""
         return self._planes, self._pts
 
     def read(self, start: int = 0, stop: int | None = None) -> Iterator[Frame]:
         """Yield views of the frames [start, stop)."""
-        for index in range(start, len(self._pts) if stop is None else min(stop, len(self._pts))):
-            yield Frame([plane[index, ...] for plane in self._planes], int(self._pts[index]), index, self.spec)
+        stop = len(self._pts) if stop is None else min(stop, len(self._pts))
+        for index in range(start, stop):
+            pts = index if isinstance(self._pts, Counting) else int(self._pts[index])
+            yield Frame([plane[index, ...] for plane in self._planes], pts, index, self.spec)
 
     def frames(self, indices: Sequence[int]) -> Clip:
         """Return copies of the frames at `indices`, in that order."""
         wanted = checked_indices(indices, len(self._pts), self.name)
-        return Clip(tuple(plane[wanted] for plane in self._planes), self._pts[wanted], wanted, self.spec)
+        pts = wanted.copy() if isinstance(self._pts, Counting) else self._pts[wanted]
+        return Clip(tuple(plane[wanted] for plane in self._planes), pts, wanted, self.spec)
 
     def times(self) -> Array:
         """Return pts (N,) int64."""
-        return self._pts
+        return np.asarray(self._pts)
 
     def identity(self) -> str:
         """Return a digest of the samples; arrays over 64 MiB are told apart from everything else by a random number."""
@@ -148,7 +151,7 @@ class ArraySource(Source):
             if sum(plane.nbytes for plane in self._planes) > _IDENTITY_BYTES:
                 digest.update(uuid.uuid4().bytes)
             else:
-                for array in (*self._planes, self._pts):
+                for array in self._planes if isinstance(self._pts, Counting) else (*self._planes, self._pts):
                     digest.update(array.data)
             self._identity = f"{self.name} {digest.hexdigest()}"
         return self._identity

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from hyperframes.errors import FrameError
-from hyperframes.frames import Array, Clip, Frame, FrameSpec
+from hyperframes.frames import Array, Clip, Counting, Frame, FrameSpec
 from hyperframes.packing import Boundary, Halo, Hyperframe, Packer, SlabPool, pad, slab_capacity, view
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Source(ABC):
         """Return what else is in the container and can be copied to an output; None where there is nothing."""
         return None
 
-    def arrays(self) -> tuple[tuple[Array, ...], Array] | None:
+    def arrays(self) -> tuple[tuple[Array, ...], Array | Counting] | None:
         """Return (planes (N, ...), pts (N,)) where all frames already lie in memory or a map, else None."""
         return None
 
@@ -143,7 +143,7 @@ class Source(ABC):
                 self.let_go(hyperframe.header.read[0])
                 yield pad(hyperframe, around, edge)
             return
-        slabs = SlabPool(self.spec, slab_capacity(size, reach), 2)
+        slabs = SlabPool(self.spec, slab_capacity(size, reach), 2, shared=False)
         packer = Packer(self.spec, size, reach, slabs, plan_id=self.name)
         for sealed in _sealed(self.read(), packer):
             yield pad(sealed, around, edge)
