@@ -19,6 +19,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Literal
 
+import numpy as np
+
 from hyperframes.errors import PipelineError
 from hyperframes.frames import FrameSpec, RecordSpec, Spec
 from hyperframes.operators import Contract, Operator, Output, choose_format, create
@@ -78,6 +80,9 @@ class Options:
     """Run time between two checkpoints in the journal; finished parts of videos bring more."""
 
     def __post_init__(self) -> None:
+        for name in ("boundary", "pixel_format", "dtype", "on_error"):
+            if not isinstance(getattr(self, name), str):
+                raise PipelineError(f"{name}: expected a word, got {getattr(self, name)!r}", got=getattr(self, name))
         Boundary.parse(self.boundary)
         for name in _CHOICES:
             check_choice(name, getattr(self, name))
@@ -217,10 +222,20 @@ class Pipeline:
         stages: list[Stage] = []
         for number, entry in enumerate(tables.get("stages", []), 1):
             where = f"stage {number} of the configuration"
+            if not isinstance(entry, dict):
+                raise PipelineError(f"{where} is a table: got {entry!r}")
             _check_keys(entry, {"name", "operator", "inputs"}, where)
             if "operator" not in entry:
                 raise PipelineError(
                     f"{where} needs an operator", hint='For example: operator = "temporal_mean:radius=2"'
+                )
+            inputs = entry.get("inputs", [])
+            if not isinstance(inputs, list) or not all(
+                isinstance(word, str) for word in [entry.get("name", ""), *inputs]
+            ):
+                raise PipelineError(
+                    f"{where}: expected name to be a word and inputs a list of words, got {entry!r}",
+                    hint='For example: name = "mean", inputs = ["source"]',
                 )
             operator = create(entry["operator"])
             previous = stages[-1].name if stages else next(iter(tables.get("sources", {})), "source")
@@ -621,7 +636,7 @@ class _Builder:
         contract = operator.configure(tuple(self.ports[port].spec for port in inputs))
         windows = [output.halo.after for output in contract.outputs]
         halo = contract.halo + Halo(0, max(windows, default=0))
-        self._check_contract(name, contract, halo)
+        self._check_contract(name, contract, halo, inputs)
         rates = self.ports[inputs[0]].rates
         first = len(self.ports)
         for output in contract.outputs:
@@ -656,7 +671,23 @@ class _Builder:
                     hint="Bring them to one rate first, for example with every:n=5 on each.",
                 )
 
-    def _check_contract(self, name: str, contract: Contract, halo: Halo) -> None:
+    def _check_value(self, name: str, halo: Halo, inputs: tuple[int, ...]) -> None:
+        """Refuse a constant that the samples cannot hold."""
+        value = self.boundary.value
+        for spec in (self.ports[port].spec for port in inputs):
+            if self.boundary.mode != "constant" or not halo.total or not isinstance(spec, FrameSpec):
+                continue
+            if spec.dtype.kind in "ui" and not (
+                value.is_integer() and np.iinfo(spec.dtype).min <= value <= np.iinfo(spec.dtype).max
+            ):
+                raise PipelineError(
+                    f"stage {name!r} reads {spec.dtype} samples, which cannot hold the boundary's {value:g}",
+                    stage=name,
+                    got=value,
+                    hint=f"Use a whole number from {np.iinfo(spec.dtype).min} to {np.iinfo(spec.dtype).max}.",
+                )
+
+    def _check_contract(self, name: str, contract: Contract, halo: Halo, inputs: tuple[int, ...]) -> None:
         if self.boundary.mode == "none" and halo.total and not contract.takes_mask:
             raise PipelineError(
                 f"stage {name!r} reads {halo.before} frames before and {halo.after} after each core, but the boundary "
@@ -664,6 +695,7 @@ class _Builder:
                 stage=name,
                 hint="Use --boundary replicate, or an operator that takes a mask.",
             )
+        self._check_value(name, halo, inputs)
         if any(output.kind == "spans" for output in contract.outputs) and contract.dependency != "sequential":
             raise PipelineError(f"stage {name!r} returns spans: it must be sequential", stage=name)
 

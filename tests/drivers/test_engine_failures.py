@@ -244,3 +244,31 @@ def test_a_fault_while_ending_reaches_those_who_wait(monkeypatch):
     monkeypatch.setattr("hyperframes.drivers.engine.Engine._make_result", broken)
     with pytest.raises(OSError, match="the result cannot be made"):
         hf.start(as_stream(frames_of(20)), WindowSum(1, 1), size=4).wait(10)
+
+
+@pytest.mark.parametrize("after", [0, 1, 2])
+def test_a_run_that_gets_no_frame_memory_ends_with_that_and_never_hangs(monkeypatch, after):
+    from hyperframes import packing
+
+    whole, made = packing.Slab.__init__, []
+
+    def refused(self, *arguments, **options):
+        made.append(self)
+        if len(made) > after:
+            raise OSError(12, "Cannot allocate memory")
+        whole(self, *arguments, **options)
+
+    monkeypatch.setattr(packing.Slab, "__init__", refused)
+    run = hf.start(as_stream(frames_of(60)), WindowSum(1, 1), size=4)
+    with pytest.raises(OSError, match="Cannot allocate memory"):
+        run.wait(10)
+
+
+def test_a_run_that_gets_no_thread_leaves_nothing_behind(monkeypatch, tmp_path):
+    def refused(self):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr("hyperframes.drivers.memory.MemorySampler.start", refused)
+    with pytest.raises(RuntimeError, match="can't start new thread"):
+        hf.start(as_stream(frames_of(20)), WindowSum(1, 1), tmp_path / "out.npy", size=4)
+    assert list(tmp_path.iterdir()) == []

@@ -104,6 +104,19 @@ def test_no_boundary_is_refused_unless_every_operator_takes_a_mask():
     assert plan(WindowSum(0, 0), boundary="none").halo == Halo()
 
 
+@pytest.mark.parametrize("value", ["300", "-1", "0.5", "nan"])
+def test_a_boundary_value_that_samples_cannot_hold_is_refused(value):
+    with pytest.raises(PipelineError, match="reads uint8 samples, which cannot hold the boundary's") as caught:
+        hf.run(np.zeros((4, 2), np.uint8), WindowSum(1, 0), boundary=f"constant:{value}")
+    assert caught.value.hint == "Use a whole number from 0 to 255."
+
+
+@pytest.mark.parametrize("name", ["../x", "../../etc/passwd", ".foo", "no.such.module"])
+def test_odd_operator_names_are_unknown_names(name):
+    with pytest.raises(RegistryError, match="no operator named"):
+        Pipeline.of("x", name)
+
+
 def test_a_sink_that_cannot_hold_records_is_refused(tmp_path):
     with pytest.raises(PipelineError, match="cannot hold records of 'rows'") as caught:
         hf.run(np.zeros((5, 2)), Rows(), to=str(tmp_path / "out.npy"))
@@ -163,6 +176,11 @@ def test_a_pipeline_reads_back_from_its_own_text():
         ("[sources]\nsource='a'\n[options]\nmax_memory='1GB'", "max_memory counts bytes: .* got '1GB'"),
         ("[sources]\nsource='a'\n[options]\nmax_memory=-5", "max_memory counts bytes: .* got -5"),
         ("[sources]\nsource='a'\n[options]\nchecksum='yes'", "checksum: expected true or false, got 'yes'"),
+        ("[sources]\nsource='a'\n[options]\nboundary=5", "boundary: expected a word, got 5"),
+        ("[sources]\nsource='a'\n[options]\npixel_format=5", "pixel_format: expected a word, got 5"),
+        ("stages=[1]\n[sources]\nsource='a'", "stage 1 of the configuration is a table: got 1"),
+        ("[sources]\nsource='a'\n[[stages]]\noperator='every'\nname=5", "stage 1 .* expected name to be a word"),
+        ("[sources]\nsource='a'\n[[stages]]\noperator='every'\ninputs='source'", "inputs a list of words"),
         ("[sources]\nsource='a'\n[options]\nexecutor=3", "executor: expected one of threads, .* got 3"),
     ],
 )
@@ -182,6 +200,8 @@ def test_the_input_is_never_the_output(tmp_path):
     np.save(clip, np.zeros((5, 2)))
     (tmp_path / "link.npy").symlink_to(clip)
     before = clip.read_bytes()
+    with pytest.raises(PipelineError, match="is both source and sink"):
+        hf.run(f"{clip}?shape=2&dtype=uint8", "temporal_mean:radius=1", to=clip)
     for sink in (clip, tmp_path / "link.npy", f"{tmp_path}/./rows.npy"):
         with pytest.raises(
             PipelineError, match=r"rows\.npy is both source and sink: it would be overwritten"

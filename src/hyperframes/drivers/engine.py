@@ -174,6 +174,20 @@ class Engine:
         except BaseException:
             self.setup.abort(keep_parts=self._journal.holds)
             raise
+        try:
+            self._begin()
+        except BaseException:  # no thread or no memory to be had: nothing was written yet
+            self._stopping = True
+            for gate in self._gates.values():
+                gate.open()
+            for worker in self._workers.values():
+                worker.inbox.put(None)
+            self.setup.abort(keep_parts=self._journal.holds)
+            self._finished.set()
+            raise
+        return Run(self)
+
+    def _begin(self) -> None:
         self._take_up()
         self._make_pools()
         self._observe({"kind": "began", "setup": self.setup, "frames_before": self._frames_before})
@@ -199,7 +213,6 @@ class Engine:
             worker.inbox.put(partial(self._prepare_worker, number))
         for thread in threads:
             thread.start()
-        return Run(self)
 
     def _take_up(self) -> None:
         """Start from what interrupted runs did, if there were any."""
@@ -255,7 +268,7 @@ class Engine:
             began = time.thread_time_ns()
             try:
                 self._execute(self._scheduler.step(event, time.monotonic_ns()))
-            except SchedulingError as error:
+            except BaseException as error:  # noqa: BLE001 - no frame memory, say: whoever waits is told, nobody waits on
                 self._stop_now(error)
             self._step_ns += time.thread_time_ns() - began
 
@@ -363,9 +376,10 @@ class Engine:
             for gate in self._gates.values():
                 gate.open()
 
-    def _stop_now(self, error: SchedulingError) -> None:
-        """End with the scheduler's account of an event that cannot happen."""
-        self._error = self._error if isinstance(self._error, SchedulingError) else error
+    def _stop_now(self, error: BaseException) -> None:
+        """End at once: the scheduler's account of an event that cannot happen, or an instruction that failed."""
+        if self._error is None or isinstance(error, SchedulingError):
+            self._error = error
         self._stop(None)
 
     # Sources ----------------------------------------------------------------------------------------------------------

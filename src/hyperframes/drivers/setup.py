@@ -194,7 +194,10 @@ def set_up(pipeline: Pipeline, *, open_sinks: bool = True) -> Setup:
 
 def _check_places(sources: Mapping[str, Source], sinks: Mapping[str, Sink]) -> None:
     """Refuse outputs that would overwrite an input or each other, whatever they are called."""
-    read = {os.path.realpath(source.name) for source in sources.values() if os.path.exists(source.name)}
+    names = [
+        source.name if os.path.exists(source.name) else source.name.partition("?")[0] for source in sources.values()
+    ]
+    read = {os.path.realpath(name) for name in names if os.path.exists(name)}
     written: set[str] = set()
     for sink in sinks.values():
         if sink.name == "-" or isinstance(sink, NullSink | MemorySink | CallbackSink):

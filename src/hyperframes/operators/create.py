@@ -157,7 +157,7 @@ def _find(name: str) -> Any:
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
             raise
         raise RegistryError("operator", name, operators) from error
-    except AttributeError as error:
+    except (AttributeError, ValueError, TypeError) as error:  # no such attribute, or no module has such a name
         raise RegistryError("operator", name, operators) from error
 
 
