@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from hyperframes.operators import Contract, Operator, Output, View, Worker, operator
     from hyperframes.packing import Boundary, Halo, Header, Hyperframe, pack, unpack
     from hyperframes.pipeline import Options, Pipeline, Stage
+    from hyperframes.semantic import Descriptor
     from hyperframes.sinks import Sink, open_sink
     from hyperframes.sources import Source
     from hyperframes.sources import open_source as open  # noqa: A004 - hf.open is the contract's name
@@ -42,6 +43,7 @@ __all__ = [
     "Colour",
     "Contract",
     "DeadlineError",
+    "Descriptor",
     "Field",
     "Frame",
     "FrameError",
@@ -87,6 +89,7 @@ _HOMES = {
     "operators": ("Contract", "Operator", "Output", "View", "Worker", "operator"),
     "packing": ("Boundary", "Halo", "Header", "Hyperframe", "pack", "unpack"),
     "pipeline": ("Options", "Pipeline", "Stage"),
+    "semantic": ("Descriptor",),
     "sinks": ("Sink", "open_sink"),
     "sources": ("Source", "open"),
 }

@@ -1,0 +1,78 @@
+"""What a notebook shows of a descriptor: small pictures of its maps, its anchors on a line, its features."""
+
+from __future__ import annotations
+
+import base64
+import html
+from typing import TYPE_CHECKING
+
+import cv2
+import numpy as np
+
+from hyperframes.semantic.descriptor import PARTS
+
+if TYPE_CHECKING:
+    from hyperframes.frames import Array
+    from hyperframes.semantic.descriptor import Descriptor
+
+__all__ = ["page_of"]
+
+_WIDTH, _HEIGHT = 360, 64
+_COLOURS = {"motion": "#2563eb", "cut": "#dc2626", "fade": "#9333ea", "flash": "#ea580c"}
+
+
+def page_of(descriptor: Descriptor) -> str:
+    """Return HTML that needs nothing from elsewhere."""
+    flags = [name for name in ("static", "cut", "degraded") if getattr(descriptor, name)]
+    lag = "not known" if descriptor.lag_seconds is None else f"{descriptor.lag_seconds:+.3f} s"
+    facts = {
+        "source": descriptor.source,
+        "frames": f"{descriptor.core[0]}:{descriptor.core[1]}",
+        "seconds": f"{descriptor.seconds[0]:.3f} to {descriptor.seconds[1]:.3f}",
+        "anchors": f"{len(descriptor.anchors)}, levels {descriptor.statistics}",
+        "flags": ", ".join(flags) or "none",
+        "tasks": ", ".join(descriptor.tasks) or "none",
+        "sound after motion": lag,
+    }
+    rows = "".join(f"<tr><th>{html.escape(k)}</th><td>{html.escape(v)}</td></tr>" for k, v in facts.items())
+    maps = "".join(_figure(_png(confidence), 128, f"where: {task}") for task, confidence in descriptor.regions.items())
+    return (
+        f"<div><table>{rows}</table>{_timeline(descriptor)}"
+        f'<div style="display:flex;gap:8px;flex-wrap:wrap">{maps}{_features(descriptor)}</div></div>'
+    )
+
+
+def _timeline(descriptor: Descriptor) -> str:
+    """Return the anchors as an SVG: where they stand, and how high their weights are."""
+    start, stop = descriptor.seconds
+    length = max(stop - start, 1e-9)
+    stems = []
+    for anchor in descriptor.anchors:
+        x, top = _WIDTH * (anchor.seconds - start) / length, _HEIGHT * (1 - anchor.weight)
+        colour = _COLOURS.get(anchor.kind, "#15803d")
+        title = f"<title>{anchor.seconds:.3f} s, weight {anchor.weight:.2f}, {anchor.kind}</title>"
+        stems.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{_HEIGHT}" y2="{top:.1f}" stroke="{colour}">{title}</line>')
+    return (
+        f'<svg width="{_WIDTH}" height="{_HEIGHT}" role="img" aria-label="anchors by time and weight" '
+        f'style="border-bottom:1px solid #888">{"".join(stems)}</svg>'
+    )
+
+
+def _features(descriptor: Descriptor) -> str:
+    pictures = []
+    for (name, where), valid in zip(PARTS.items(), descriptor.feature_parts, strict=True):
+        values = np.abs(descriptor.semantic_features[where])
+        scaled = (255 * values / max(float(values.max()), 1e-12)).astype(np.uint8)
+        pictures.append(_figure(_png(scaled.reshape(8, 16)), 128, name if valid else f"{name}: none"))
+    return "".join(pictures)
+
+
+def _png(grey: Array) -> str:
+    _, data = cv2.imencode(".png", cv2.applyColorMap(np.ascontiguousarray(grey), cv2.COLORMAP_VIRIDIS))
+    return base64.b64encode(data.tobytes()).decode()
+
+
+def _figure(data: str, side: int, caption: str) -> str:
+    text = html.escape(caption)
+    picture = f'<img alt="{text}" width="{side}" style="image-rendering:pixelated" src="data:image/png;base64,{data}">'
+    return f'<figure style="margin:0">{picture}<figcaption>{text}</figcaption></figure>'
