@@ -1,6 +1,10 @@
 """Every registered operator keeps to the interface: the suite for authors, run over the built-in ones."""
 
+import tempfile
+from pathlib import Path
+
 import pytest
+from tests.operators.onnx_files import means
 
 from hyperframes import registry
 from hyperframes.errors import PipelineError
@@ -18,6 +22,9 @@ SPECS = (
     FrameSpec.array((), "f4"),
     FrameSpec.picture(32, 33, "gray"),
 )
+
+_folder = tempfile.TemporaryDirectory(prefix="hyperframes-")
+MODEL = means(Path(_folder.name) / "means.onnx")
 
 VARIANTS = {
     "temporal_mean": ({"radius": 0}, {"before": 3, "after": 0}),
@@ -41,6 +48,7 @@ VARIANTS = {
     "select_motion": ({"threshold": 0.05},),
     "window_mean": ({"length": 3, "hop": 2}, {"length": 2, "hop": 5}),
     "still_spans": ({"min_frames": 2, "threshold": 2.5}, {"min_frames": 1, "threshold": 1e6}),
+    "onnx": ({"model": MODEL, "batch": 3}, {"model": MODEL, "outputs": ("mean",), "scale": 1.0}),
 }
 """Further parameters to test, by operator; needed where there are no defaults."""
 
@@ -66,6 +74,7 @@ REFUSED = {
     "select_motion": ({"threshold": -1.0}, {"threshold": "much"}),
     "window_mean": ({"length": 0}, {"hop": 0}),
     "still_spans": ({"threshold": 0}, {"min_frames": 0}),
+    "onnx": ({"model": MODEL, "batch": -1}, {"model": MODEL, "mean": (1.0, 2.0)}, {"model": "model.onnx"}),
 }
 """Parameters that must be refused, by operator."""
 

@@ -15,11 +15,13 @@ __all__ = [
     "Config",
     "Debug",
     "Json",
+    "Model",
     "Operators",
     "Quiet",
     "byte_size",
     "duration",
     "frame_range",
+    "model_stages",
     "number",
     "number_or_auto",
     "numbers",
@@ -41,6 +43,14 @@ Operators = Annotated[
         metavar="NAME[:k=v,...]",
         help="An operator with its parameters, such as gaussian:sigma=2; -p is short for it. Given several times they "
         "form a chain, in that order. 'hyperframes operators' lists them.",
+    ),
+]
+Model = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE.onnx[:k=v,...]",
+        help="Run this model file on the frames, last in the chain; parameters are those of the operator 'onnx', such as "
+        "scale=1,mean=127,std=128,outputs=logits.",
     ),
 ]
 Config = Annotated[
@@ -278,3 +288,19 @@ def _tighter(text: str) -> str:
             hint="Leave it out: every operator says itself what it depends on.",
         )
     return text
+
+
+def model_stages(model: str | None) -> list[str]:
+    """Return the operator that ``--model FILE.onnx[:k=v,...]`` stands for, as ``--operator`` would give it."""
+    if model is None:
+        return []
+    path, colon, parameters = model.rpartition(":")
+    if not colon or "=" not in parameters:
+        path, parameters = model, ""
+    if "," in path:
+        raise PipelineError(
+            f"--model takes a file whose name has no comma: got {path}",
+            got=path,
+            hint="Rename the file, or link to it.",
+        )
+    return [f"onnx:model={path}" + (f",{parameters}" if parameters else "")]

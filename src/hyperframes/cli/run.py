@@ -25,6 +25,7 @@ def run(
         ),
     ] = None,
     operator: _options.Operators = None,
+    model: _options.Model = None,
     config: _options.Config = None,
     size: _options.Size = None,
     workers: _options.Workers = None,
@@ -130,7 +131,8 @@ def run(
         checksum=checksum or None,
         resume=resume or None,
     )
-    pipelines = _pipelines(paths or [], operator or [], config, options, rate, _sink_options(codec, quality))
+    operators = [*(operator or []), *_options.model_stages(model)]
+    pipelines = _pipelines(paths or [], operators, config, options, rate, _sink_options(codec, quality))
     if report is not None:
         check_report_path(report)
     _refuse_clashes(pipelines, as_json=as_json, report=report)

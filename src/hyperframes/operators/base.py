@@ -171,6 +171,8 @@ class Worker:
     split: Callable[[int, Callable[[int, int], None]], None] = lambda total, part: part(0, total)
     """``split(total, part)`` covers [0, total) by calls ``part(start, stop)``, on idle workers too where there are
     any; returns when all are done. For kernels over rows or pixels that write disjoint memory."""
+    threads: int = 1
+    """Threads that a library may use inside one call: 1 where the driver's own workers fill the machine."""
 
 
 class Operator(ABC):
