@@ -14,7 +14,7 @@ from typing import Any
 
 import typer
 
-from hyperframes.cli import app
+from hyperframes.cli._app import app
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = Path("docs/commands.md")

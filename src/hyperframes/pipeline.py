@@ -186,6 +186,8 @@ class Pipeline:
             Fields of Options.
         """
         sources = dict(source) if isinstance(source, Mapping) else {"source": source}
+        if not sources:
+            raise PipelineError("a pipeline needs a source: got an empty mapping", got=source)
         stages = _chain(operators, first=next(iter(sources)))
         if to is None:
             sinks: dict[str, Any] = {}
@@ -204,10 +206,14 @@ class Pipeline:
         PipelineError
             Naming the line or key that is wrong.
         """
+        if not isinstance(text, str):
+            raise PipelineError(f"the configuration is text: got {type(text).__name__}", got=text)
         try:
             tables = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             raise PipelineError(f"the configuration is not TOML: {error}") from error
+        except RecursionError as error:
+            raise PipelineError("the configuration is not one: its brackets are nested too deep") from error
         _check_keys(tables, {"sources", "stages", "sinks", "options"}, "the configuration")
         for table, entries in tables.items():
             if table == "stages":

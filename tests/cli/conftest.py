@@ -10,7 +10,7 @@ import av
 import numpy as np
 import pytest
 
-from hyperframes.cli import app
+from hyperframes.cli._app import app
 from hyperframes.cli._show import exit_code_of
 
 MAIN = "from hyperframes.cli import main; main()"

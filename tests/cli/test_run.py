@@ -204,7 +204,7 @@ WRONG = {
         "Did you mean 'radius'?",
     ),
     "size 0": (["frames.npy", "out.npy", "--size", "0"], 2, "at least 1, got 0", "Use --size auto"),
-    "a size that is no number": (["frames.npy", "out.npy", "--size", "many"], 2, "--size: expected a number or 'auto'", "16"),
+    "a size that is no number": (["frames.npy", "out.npy", "--size", "many"], 2, "--size: expected a number of at most nine digits or 'auto'", "16"),
     "no workers": (["frames.npy", "out.npy", "--workers", "0"], 2, "at least 1, got 0", "Use --workers auto"),
     "a halo larger than allowed": (
         ["frames.npy", "out.npy", "-p", "temporal_mean:radius=100000"], 2, "radius is a whole number: expected 0 to",
@@ -399,7 +399,7 @@ def test_a_bug_is_one_line_that_asks_for_a_report(call, array, monkeypatch):
 def wait_until_it_works(process, path):
     """Wait until the run has begun to write beside `path`."""
     for _ in range(600):
-        if any(path.parent.glob(f".{path.name}*")) or any(path.parent.glob(f"{path.name}.part*")):
+        if any(path.parent.glob(f".{path.name}*")):
             return
         assert process.poll() is None, process.stderr.read()
         time.sleep(0.05)
@@ -407,12 +407,15 @@ def wait_until_it_works(process, path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["out.npy", "out.mp4"])
-def test_ctrl_c_leaves_nothing_under_the_final_name(name, spawn, array, operators_module, tmp_path):
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [("out.npy", signal.SIGINT), ("out.mp4", signal.SIGINT), ("out.npy", signal.SIGTERM), ("out.npy", signal.SIGHUP)],
+)
+def test_ctrl_c_and_its_like_leave_nothing_under_the_final_name(name, number, spawn, array, operators_module, tmp_path):
     process = spawn("run", array, name, "-p", "own_operators.slow", "--size", "2", "--workers", "1",
                     python_path=operators_module)  # fmt: skip
     wait_until_it_works(process, tmp_path / name)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     out, err = process.communicate(timeout=30)
     assert process.returncode == 130, err
     error, hint = err.splitlines()[-2:]
@@ -471,9 +474,71 @@ def test_a_full_disk_is_said_and_leaves_nothing(name, spawn, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["noise.npy"]
 
 
+@pytest.mark.slow
+def test_an_output_that_another_run_is_writing_is_refused_and_stays_the_other_runs(
+    spawn, call, array, operators_module, tmp_path
+):
+    other = spawn("run", array, "out.npy", "-p", "own_operators.slow", "--size", "2", "--workers", "1",
+                  python_path=operators_module)  # fmt: skip
+    wait_until_it_works(other, tmp_path / "out.npy")
+    outcome = call("run", array, "out.npy", "-p", "temporal_mean")
+    assert outcome.code != 0
+    assert outcome.error == "cannot write out.npy: another run is writing it"
+    _, err = other.communicate(timeout=60)
+    assert other.returncode == 0, err
+    assert len(np.load(tmp_path / "out.npy")) == 40
+
+
+def test_a_file_called_like_the_output_with_part_behind_is_left_alone(call, array, tmp_path):
+    (tmp_path / "out.npy.part").write_text("mine")
+    (tmp_path / "out.npy.old").write_text("mine")
+    assert call("run", array, "out.npy").code == 0
+    assert (tmp_path / "out.npy.part").read_text() == (tmp_path / "out.npy.old").read_text() == "mine"
+
+
+def test_a_closed_standard_output_is_no_error(array, tmp_path):
+    command = f"{sys.executable} -c 'from hyperframes.cli import main; main()' run {array} out.npy >&-"
+    done = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "out.npy").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--size", ""), "--size needs a value: got nothing"),
+        (("--dtype", ""), "--dtype needs a value: got nothing"),
+        (("--workers", "9" * 5000), "--workers: expected a number of at most nine digits or 'auto', got '999"),
+        (("--range", "0:" + "9" * 5000), "--range: expected START:STOP in frames, got "),
+    ],
+)
+def test_values_that_are_none_are_said_to_be(call, array, arguments, sentence):
+    outcome = call("run", array, "out.npy", *arguments)
+    assert outcome.code == 2
+    assert outcome.error.startswith(sentence)
+
+
+def test_an_empty_codec_is_refused(call, array):
+    assert call("run", array, "out.mp4", "--codec", "").error == "--codec needs a value: got nothing"
+
+
+def test_several_sources_need_a_folder_and_null_is_none(call, array, tmp_path):
+    outcome = call("run", array, array, "null:")
+    assert outcome.code == 2
+    assert outcome.error == "2 sources need a folder to write to, one output each: got 'null:'"
+    assert not (tmp_path / "null:").exists()
+
+
+def test_brackets_nested_too_deep_are_no_configuration(call, tmp_path):
+    (tmp_path / "deep.toml").write_text("[options]\nx=" + "[" * 3000)
+    assert call("run", "--config", "deep.toml").error == (
+        "deep.toml: the configuration is not one: its brackets are nested too deep"
+    )
+
+
 def test_help_is_quick_and_loads_nothing_heavy(spawn):
     code = (
-        "import sys\nfrom hyperframes.cli import app\nfrom hyperframes.cli._show import exit_code_of\n"
+        "import sys\nfrom hyperframes.cli._app import app\nfrom hyperframes.cli._show import exit_code_of\n"
         "exit_code_of(app, ['run', '--help'])\n"
         "print([m for m in ('numpy', 'numba', 'av', 'cv2', 'psutil') if m in sys.modules], file=sys.stderr)"
     )

@@ -4,7 +4,7 @@ import errno
 
 import pytest
 
-from hyperframes.cli import app
+from hyperframes.cli._app import app
 from hyperframes.cli._show import COMMANDS, Interrupted, RunBegins, RunFailed, _state, told
 from hyperframes.errors import (
     CancelledError,

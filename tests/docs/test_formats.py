@@ -5,7 +5,7 @@ import re
 import pytest
 
 from hyperframes import registry, sinks, sources
-from hyperframes.cli import app
+from hyperframes.cli._app import app
 from hyperframes.cli._show import exit_code_of
 from hyperframes.media.encode import CONTAINERS
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 import pytest
 
 from hyperframes import registry
-from hyperframes.cli import app
+from hyperframes.cli._app import app
 from hyperframes.cli._show import exit_code_of
 from hyperframes.cli.operators import described
 from hyperframes.operators import Contract, Operator, Output

@@ -73,4 +73,4 @@ def test_ctrl_c_while_a_run_begins_leaves_nothing_but_what_a_resumed_run_takes_u
     monkeypatch.setattr(Engine, "_make_pools", interrupted)
     with pytest.raises(KeyboardInterrupt):
         hf.run(np.zeros((4_000, 32, 32), np.uint8), "temporal_mean:radius=2", to=tmp_path / "out.npy", size=4)
-    assert {path.name for path in tmp_path.iterdir()} in (set(), {"out.npy.part", ".out.npy.journal"})
+    assert {path.name for path in tmp_path.iterdir()} in (set(), {".out.npy.part", ".out.npy.journal"})

@@ -134,7 +134,7 @@ def test_a_run_that_is_killed_before_its_first_checkpoint_starts_over_and_says_s
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(SOURCES), str(ROOT)])}
     code = "from tests.drivers.interrupted import *; hf.run(pipeline('npy', '.', checkpoint_seconds=1000))"
     process = subprocess.Popen([sys.executable, "-c", code], env=environment, cwd=tmp_path)
-    while not (tmp_path / "out.npy.part").exists() and process.poll() is None:
+    while not (tmp_path / ".out.npy.part").exists() and process.poll() is None:
         time.sleep(0.002)
     process.kill()
     assert process.wait() == -signal.SIGKILL
@@ -380,7 +380,7 @@ def test_parts_that_are_gone_are_said_and_made_again(tmp_path, whole):
     assert result.warnings == [f"resume: the run started over: what was done of {tmp_path / 'out.mp4'} is gone"]
     assert contents(tmp_path) == whole("video")[0]
     interrupt("several", tmp_path)
-    (tmp_path / "trail.npy.part").unlink()
+    (tmp_path / ".trail.npy.part").unlink()
     go_on("several", tmp_path)
     assert contents(tmp_path).items() >= whole("several")[0].items()
 
@@ -465,7 +465,7 @@ def test_a_damaged_journal_is_an_error_with_a_way_out(damage, tmp_path, whole):
         go_on("sequential", tmp_path)
     assert str(caught.value).startswith(expected)
     assert caught.value.hint.startswith("Run without --resume")
-    assert (tmp_path / "out.npy.part").exists()
+    assert (tmp_path / ".out.npy.part").exists()
     result = hf.run(pipeline("sequential", tmp_path, pause=0))
     assert (
         result.warnings == [f"what an interrupted run left of {tmp_path / 'out.npy'} was replaced"]

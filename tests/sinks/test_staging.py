@@ -57,7 +57,7 @@ def test_a_sink_that_runs_out_of_room_says_so_and_leaves_nothing(tmp_path, name,
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full on this system")
 @pytest.mark.parametrize(("name", "spec"), FILES)
 def test_a_full_disk_is_called_so(tmp_path, name, spec):
-    (tmp_path / f"{name}.part").symlink_to("/dev/full")
+    (tmp_path / f".{name}.part").symlink_to("/dev/full")
     sink = open_sink(tmp_path / name)
     with pytest.raises(SinkError, match=r"cannot write .*: disk full") as caught:
         fill(sink, spec)
@@ -107,7 +107,7 @@ def test_a_folder_that_may_not_be_written_to_is_refused_before_anything_runs(nam
 
 def test_what_stood_there_is_replaced_only_by_what_is_whole(tmp_path):
     np.save(tmp_path / "out.npy", np.arange(3))
-    (tmp_path / "out.npy.part").write_bytes(b"left over by a run that was killed")
+    (tmp_path / ".out.npy.part").write_bytes(b"left over by a run that was killed")
     sink = open_sink(tmp_path / "out.npy")
     sink.open(target_for(ROWS))
     sink.write(clip_like(ROWS, 2))

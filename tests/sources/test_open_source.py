@@ -112,3 +112,15 @@ def test_what_is_no_source_is_refused(what):
     ) as caught:
         open_source(what)
     assert "numpy.stack" in caught.value.hint
+
+
+@pytest.mark.parametrize("url", ["file://{}", "file:{}", "file://localhost{}", "FILE://{}"])
+def test_a_file_url_names_a_file_with_its_signs_decoded(tmp_path, url):
+    np.save(tmp_path / "a b%.npy", np.arange(3.0))
+    with open_source(url.format(f"{tmp_path}/a%20b%25.npy")) as source:
+        assert source.count() == 3
+
+
+def test_a_file_url_of_another_machine_is_refused():
+    with pytest.raises(SourceError, match="names a file of this machine: got the host 'nas'"):
+        open_source("file://nas/a.npy")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from hyperframes.cli import _show
+from hyperframes.cli._show import exit_code_of
 from hyperframes.cli.bench import bench
 from hyperframes.cli.budget import budget
 from hyperframes.cli.demo import demo
@@ -18,7 +18,7 @@ from hyperframes.cli.plan import plan
 from hyperframes.cli.run import run
 from hyperframes.cli.tune import tune
 
-__all__ = ["app", "main"]
+__all__ = ["app", "exit_code_of"]
 
 
 class _PlainHelp:
@@ -81,8 +81,3 @@ EPILOGS = {
 
 for command in (run, plan, tune, budget, operators, doctor, bench, demo):
     app.command(cls=_Command, epilog=EPILOGS.get(command.__name__))(command)
-
-
-def main() -> None:
-    """Run the command line and exit with its code."""
-    sys.exit(_show.exit_code_of(app, sys.argv[1:]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -92,6 +93,9 @@ def with_sink_options(pipeline: Pipeline, given: Mapping[str, Any]) -> Pipeline:
         If a sink does not take one of them.
     """
     wanted = {name: value for name, value in given.items() if value is not None}
+    for name, value in wanted.items():
+        if value == "":
+            raise PipelineError(f"--{name} needs a value: got nothing", got=value, hint="Leave it out for the default.")
     if not wanted:
         return pipeline
     return pipeline.replace(sinks={key: _sink_with(what, wanted) for key, what in pipeline.sinks.items()})
@@ -113,9 +117,12 @@ def _last(pipeline: Pipeline) -> str:
     return pipeline.stages[-1].name if pipeline.stages else next(iter(pipeline.sources))
 
 
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # one letter is a drive
+
+
 def _folder(sink: str, count: int) -> Path:
     folder = Path(sink)
-    if folder.suffix or (folder.exists() and not folder.is_dir()) or "://" in sink or sink == "-":
+    if folder.suffix or (folder.exists() and not folder.is_dir()) or sink == "-" or _SCHEME.match(sink):
         raise PipelineError(
             f"{count} sources need a folder to write to, one output each: got {sink!r}",
             got=sink,

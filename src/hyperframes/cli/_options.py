@@ -159,12 +159,17 @@ def number_or_auto(option: str, text: str) -> int | Literal["auto"]:
     """
     if text == "auto":
         return "auto"
-    try:
-        return int(text)
-    except ValueError as error:
+    if re.fullmatch(r"[+-]?\d{1,9}", text.strip()) is None:
         raise PipelineError(
-            f"--{option}: expected a number or 'auto', got {text!r}", got=text, hint=f"For example: --{option} 16"
-        ) from error
+            f"--{option}: expected a number of at most nine digits or 'auto', got {_cut(text)}",
+            got=text,
+            hint=f"For example: --{option} 16",
+        )
+    return int(text)
+
+
+def _cut(text: str) -> str:
+    return repr(text) if len(text) <= 40 else f"{text[:40]!r}..."
 
 
 def number(option: str, text: str) -> float:
@@ -249,7 +254,7 @@ def frame_range(text: str) -> tuple[int, int | None]:
     >>> frame_range("100:200"), frame_range(":50"), frame_range("7:")
     ((100, 200), (0, 50), (7, None))
     """
-    match = re.fullmatch(r"(\d*):(\d*)", text.strip())
+    match = re.fullmatch(r"(\d{0,15}):(\d{0,15})", text.strip())
     if match is None:
         raise PipelineError(
             f"--range: expected START:STOP in frames, got {text!r}", got=text, hint="For example: --range 100:200"
@@ -267,6 +272,12 @@ def options_given(**texts: Any) -> dict[str, Any]:
         "executor": _executor,
         "frame_dependency": _tighter,
     }
+    for name, text in texts.items():
+        if text == "":
+            option = name.replace("_", "-")
+            raise PipelineError(
+                f"--{option} needs a value: got nothing", got=text, hint="Leave it out for the default."
+            )
     return {name: parse.get(name, lambda text: text)(text) for name, text in texts.items() if text is not None}
 
 

@@ -383,7 +383,7 @@ class GroupRunner:
         began = time.perf_counter()
         try:
             return stage.operator.apply(inputs, views, state, self._prepared_for(index))
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # a step that exits ends itself, not the process
             first, last = job.core[0], job.core[1] - 1
             detail = str(error) or type(error).__name__
             raise OperatorError(

@@ -1,4 +1,4 @@
-"""Ctrl-C must find something that can be cancelled."""
+"""Ctrl-C, and the signals that the command line treats alike, must find something that can be cancelled."""
 
 from __future__ import annotations
 
@@ -12,23 +12,28 @@ if TYPE_CHECKING:
 
 __all__ = ["interrupts_held"]
 
+_NAMES = ("SIGINT", "SIGTERM", "SIGHUP")
+
 
 @contextmanager
 def interrupts_held() -> Iterator[None]:
-    """Hold Ctrl-C back while the block runs; it arrives when the block ends.
+    """Hold Ctrl-C, SIGTERM and SIGHUP back while the block runs; they arrive when the block ends.
 
     Between the opening of its sinks and its handle being there, a run could not be told to clean up. Only the main
-    thread is ever interrupted, so elsewhere this does nothing; the same where a program handles SIGINT outside Python.
+    thread is ever interrupted, so elsewhere this does nothing; the same for signals that Python does not handle.
     """
-    before = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or before is None:
+    if threading.current_thread() is not threading.main_thread():
         yield
         return
+    numbers = [number for name in _NAMES if (number := getattr(signal, name, None)) is not None]
+    before = {number: handler for number in numbers if callable(handler := signal.getsignal(number))}
     held: list[Any] = []
-    signal.signal(signal.SIGINT, lambda *signalled: held.append(signalled))
+    for number in before:
+        signal.signal(number, lambda *signalled: held.append(signalled))
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
-    if held and callable(before):
-        before(*held[-1])
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    for number, frame in held[-1:]:
+        before[number](number, frame)

@@ -306,7 +306,7 @@ class _Extras:
             return
         for index in given.streams:
             template = self._source.streams[index]
-            reason = _refusal(template, container)
+            reason = _refusal(given.path, template, container)
             if reason is None:
                 self._templates.append(template)
             else:
@@ -423,16 +423,20 @@ def _codec_name(stream: Stream) -> str:
     return "unknown codec" if context is None else str(context.codec.canonical_name)
 
 
-def _refusal(template: Stream, container: Container) -> str | None:
-    """Try `template` in an empty file of the kind; return why it cannot be copied, None where it can."""
+def _refusal(path: str, template: Stream, container: Container) -> str | None:
+    """Try the beginning of `template`, a stream of `path`, in a file of the kind; return why it cannot be copied."""
     if template.type not in {"audio", "subtitle"}:
         return f"{template.type} streams are not copied"
     if container.format == "avi" and _codec_name(template) == "vorbis":
         return "avi files cannot keep its times"
     try:
-        with av.open(io.BytesIO(), "w", format=container.format) as trial:
-            trial.add_stream_from_template(template, opaque=True)
+        with av.open(path) as source, av.open(io.BytesIO(), "w", format=container.format) as trial:
+            stream = trial.add_stream_from_template(template, opaque=True)
             trial.start_encoding()
+            packet = next((packet for packet in source.demux(source.streams[template.index]) if packet.size), None)
+            if packet is not None:  # some headers are written with the first packet only
+                packet.stream = stream
+                trial.mux_one(packet)
     except (av.error.FFmpegError, ValueError):
         return f"{container.format} files cannot hold it"
     return None

@@ -276,7 +276,7 @@ class FunctionOperator(Operator):
                 planes = self._as_planes(result)
         except FrameError as error:
             raise PipelineError(str(error), stage=self.name, got=error.got) from error
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             shapes = _shapes(tuple((count, *shape) for shape in specs[0].shapes))
             raise PipelineError(
                 f"function {self.name!r} failed on a probe of zeros, {shapes} of {specs[0].dtype}: "

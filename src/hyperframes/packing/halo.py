@@ -39,9 +39,12 @@ class Halo:
         """Return a Halo from one number for both sides, or a pair (before, after)."""
         if isinstance(value, Halo):
             return value
-        if isinstance(value, int):
-            return cls(value, value)
-        return cls(*value)
+        sides: object = (value, value) if isinstance(value, int) else value
+        if not isinstance(sides, tuple | list) or len(sides) != 2 or not all(isinstance(side, int) for side in sides):
+            raise PipelineError(
+                f"a halo counts frames: expected a whole number or (before, after), got {value!r}", got=value
+            )
+        return cls(*sides)
 
     def __add__(self, other: Halo) -> Halo:
         return Halo(self.before + other.before, self.after + other.after)
@@ -73,8 +76,10 @@ class Boundary:
         """Return the boundary that `text` names: ``replicate``, ``reflect``, ``constant[:VALUE]`` or ``none``."""
         if isinstance(text, Boundary):
             return text
-        mode, _, value = text.partition(":")
         hint = "Use replicate, reflect, constant, constant:VALUE or none."
+        if not isinstance(text, str):
+            raise PipelineError(f"a boundary is a name: got {text!r}", got=text, hint=hint)
+        mode, _, value = text.partition(":")
         if mode not in {"replicate", "reflect", "constant", "none"} or (value and mode != "constant"):
             raise PipelineError(f"unknown boundary {text!r}", got=text, hint=hint)
         try:

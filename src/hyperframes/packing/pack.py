@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hyperframes.errors import FrameError
+from hyperframes.frames import Frame
 from hyperframes.packing.halo import Boundary, Halo
 from hyperframes.packing.hyperframe import Header, Hyperframe, window
 from hyperframes.packing.ranges import core_ranges, validate_size
@@ -16,7 +17,7 @@ from hyperframes.packing.ranges import core_ranges, validate_size
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hyperframes.frames import Array, Counting, Frame, FrameSpec
+    from hyperframes.frames import Array, Counting, FrameSpec
     from hyperframes.packing.slab import Slab, SlabPool
 
 __all__ = ["Packer", "hyperframe_id", "pack", "pad", "repack", "slab_capacity", "view"]
@@ -292,6 +293,10 @@ def pack(frames: Sequence[Frame], *, halo: Halo | int | tuple[int, int] = 0) -> 
             expected=around.total + 1,
             got=len(frames),
         )
+    given: Sequence[object] = frames  # of callers that check no types
+    strange = next((item for item in given if not isinstance(item, Frame)), None)
+    if strange is not None:
+        raise FrameError(f"a hyperframe is packed from frames: expected frames, got {type(strange).__name__}")
     spec = frames[0].spec
     for index, frame in enumerate(frames):
         if not spec.same_arrays(frame.spec):

@@ -31,10 +31,11 @@ class Ranges:
 
 
 def validate_size(size: int) -> int:
-    """Return `size`, or raise a PipelineError when it is not at least 1."""
-    if size < 1:
+    """Return `size`, or raise a PipelineError when it is no whole number of at least 1."""
+    given: object = size  # of callers that check no types
+    if not isinstance(given, int) or size < 1:
         raise PipelineError(
-            f"size counts the frames a hyperframe owns: expected at least 1, got {size}",
+            f"size counts the frames a hyperframe owns: expected at least 1, got {size!r}",
             got=size,
             hint="Use --size auto, or a number such as 16.",
         )

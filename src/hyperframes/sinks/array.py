@@ -53,7 +53,7 @@ class NpySink(Sink):
     Parameters
     ----------
     path : path
-        Final name; written beside it as ``NAME.part``.
+        Final name; written beside it as ``.NAME.part``.
 
     Notes
     -----
@@ -136,7 +136,7 @@ class ZarrSink(Sink):
     Parameters
     ----------
     path : path
-        Final name; written beside it as ``NAME.part``. An existing zarr folder is replaced when the new one is whole.
+        Final name; written beside it as ``.NAME.part``. An existing zarr folder is replaced when the new one is whole.
     compression : str
         ``none``, ``lz4`` or ``zstd``.
 
@@ -199,7 +199,8 @@ class ZarrSink(Sink):
 
     def _staging(self, *, resume: bool) -> StagedFolder:
         path = Path(self.name)
-        stands = [path, path.with_name(path.name + ".old")] if resume else [path]  # a kill may have come while renaming
+        old = path.with_name(f".{path.name}.old")
+        stands = [path, old] if resume else [path]  # a kill may have come while renaming
         ours = any((folder / name).exists() for folder in stands for name in ("zarr.json", ".zarray", ".zgroup"))
         return StagedFolder(path, replaceable=ours, resume=resume)
 

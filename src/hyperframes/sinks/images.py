@@ -44,7 +44,7 @@ class ImagesSink(Sink):
     ----------
     path : path
         A folder (images are called ``000000.png``, ...) or a pattern such as ``out/%06d.jpg``. The folder must not
-        exist or be empty; it is filled as ``NAME.part`` and renamed when whole.
+        exist or be empty; it is filled as ``.NAME.part`` and renamed when whole.
     quality : int or float
         Of JPEG, a whole number from 0 to 100; higher is better.
 

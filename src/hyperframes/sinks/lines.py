@@ -27,7 +27,7 @@ class LinesSink(Sink):
     Parameters
     ----------
     path : path
-        Final name; written beside it as ``NAME.part``.
+        Final name; written beside it as ``.NAME.part``.
 
     Notes
     -----

@@ -10,9 +10,13 @@ import json
 import os
 import shutil
 from array import array
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from hyperframes.errors import SinkError
+from hyperframes.sinks.staging import FolderClaim
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,15 +55,24 @@ class Part:
 
 
 class PartsFolder:
-    """The hidden folder ``.NAME.parts`` beside a video of NAME."""
+    """The hidden folder ``.NAME.parts`` beside a video of NAME; one run at a time fills it."""
 
     def __init__(self, target: Path, fingerprint: str) -> None:
         self.path = target.with_name(f".{target.name}.parts")
         self.fingerprint = fingerprint
+        self._target = target
+        self._claim: FolderClaim | None = None
 
-    def create(self) -> None:
-        """Make the folder where it is missing."""
-        self.path.mkdir(exist_ok=True)
+    def claim(self) -> None:
+        """Make the folder where it is missing, and keep other runs out of it.
+
+        Raises
+        ------
+        SinkError
+            If another run fills it.
+        """
+        if self._claim is None:
+            self._claim = FolderClaim(self.path, self._target)
 
     def file(self, number: int) -> Path:
         """Return where the pictures of part `number` stand."""
@@ -101,19 +114,33 @@ class PartsFolder:
         return part if whole else None
 
     def remove(self) -> None:
-        """Remove the folder and all in it; safe to call twice."""
-        shutil.rmtree(self.path, ignore_errors=True)
-
-    def keep_only(self, parts: Sequence[Part]) -> None:
-        """Remove everything but `parts`; the folder itself when nothing is left."""
+        """Remove the folder and all in it, unless another run fills it; safe to call twice."""
         if not self.path.is_dir():
             return
+        with suppress(SinkError):
+            self.claim()
+            shutil.rmtree(self.path, ignore_errors=True)
+            self._release()
+
+    def clear(self, parts: Sequence[Part] = ()) -> None:
+        """Remove everything in it but `parts`."""
         whole = {f"part-{part.number:06d}{suffix}" for part in parts for suffix in (".mkv", ".json")}
         for path in self.path.iterdir():
             if path.name not in whole:
                 path.unlink()
-        if not whole:
-            self.path.rmdir()
+
+    def keep_only(self, parts: Sequence[Part]) -> None:
+        """Remove everything but `parts`, the folder itself when nothing is left, and let other runs have it."""
+        if self._claim is not None and self.path.is_dir():
+            self.clear(parts)
+            if not parts:
+                self.path.rmdir()
+        self._release()
+
+    def _release(self) -> None:
+        claim, self._claim = self._claim, None
+        if claim is not None:
+            claim.release()
 
 
 def completed_parts(target: Path | str, fingerprint: str = "") -> list[Part]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import sys
+import time
 from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING, Self
 
@@ -14,8 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-__all__ = ["StagedFile", "StagedFolder", "disk_errors", "partial_of", "sync"]
+if sys.platform != "win32":
+    import fcntl
 
+__all__ = ["FolderClaim", "StagedFile", "StagedFolder", "disk_errors", "partial_of", "sync"]
+
+_TRIES, _PAUSE_SECONDS = 100, 0.01
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
@@ -47,11 +53,90 @@ def _said(path: Path | str, error: OSError) -> SinkError:
     )
 
 
-class StagedFile:
-    """A file written under ``NAME.part`` and renamed to NAME by `commit`.
+def _lock(descriptor: int, path: Path) -> None:
+    """Claim what `descriptor` has open for this run; the claim ends with the descriptor, however the process ends."""
+    if sys.platform == "win32":
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise SinkError(
+            f"cannot write {path}: another run is writing it",
+            sink=str(path),
+            hint="Wait until it is done, or write to another name.",
+        ) from error
+    except OSError:  # a file system that cannot lock: then nobody is told
+        return
 
-    A left-over of a killed run is overwritten; `discard` leaves nothing. Every error is a SinkError, after which
-    nothing is left.
+
+def _claimed(partial: Path, path: Path) -> int:
+    """Return a descriptor of `partial`, made where it is missing, that no other run has claimed."""
+    while True:
+        descriptor = os.open(partial, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o666)
+        try:
+            _lock(descriptor, path)
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(descriptor), partial.stat()):
+                    return descriptor
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)  # the other run gave it its final name while we waited for the lock
+
+
+class FolderClaim:
+    """The folder at `partial`, made where it is missing, belongs to one run until `release` or the process's end.
+
+    Parameters
+    ----------
+    partial : Path
+        The folder.
+    path : Path
+        What will come of it, for the error.
+
+    Raises
+    ------
+    SinkError
+        If another run has claimed it.
+    """
+
+    def __init__(self, partial: Path, path: Path) -> None:
+        self._descriptor = -1
+        while not self.held:
+            partial.mkdir(exist_ok=True)
+            if sys.platform == "win32":
+                return
+            self._descriptor = os.open(partial, os.O_RDONLY)
+            try:
+                _lock(self._descriptor, path)
+                with suppress(FileNotFoundError):
+                    if os.path.samestat(os.fstat(self._descriptor), partial.stat()):
+                        return
+            except BaseException:
+                self.release()
+                raise
+            self.release()  # the other run gave it its final name while we waited for the lock
+
+    @property
+    def held(self) -> bool:
+        """Whether it was not given up yet."""
+        return self._descriptor >= 0
+
+    def release(self) -> None:
+        """Let other runs have it; safe to call twice."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def __del__(self) -> None:
+        self.release()
+
+
+class StagedFile:
+    """A file written under ``.NAME.part`` and renamed to NAME by `commit`.
+
+    A left-over of a killed run is overwritten; what another run is writing is refused; `discard` leaves nothing.
+    Every error is a SinkError, after which nothing is left.
     """
 
     def __init__(self, path: Path, *, mode: str = "wb") -> None:
@@ -62,11 +147,14 @@ class StagedFile:
                 raise SinkError(
                     f"cannot write {path}: a folder stands there", sink=str(path), hint="Give the file another name."
                 )
-            self._file: IO[bytes] | None = self.partial.open(mode)
+            descriptor = _claimed(self.partial, path)
+            if mode == "wb" and os.fstat(descriptor).st_size:  # of a run that was killed
+                os.ftruncate(descriptor, 0)
+            self._file: IO[bytes] | None = os.fdopen(descriptor, mode)
 
     @classmethod
     def resumed(cls, path: Path, length: int) -> Self | None:
-        """Return what was written under ``NAME.part`` before, cut to `length` bytes; None if there is less than that."""
+        """Return what was written under ``.NAME.part`` before, cut to `length` bytes; None if there is less than that."""
         with suppress(FileNotFoundError):
             if partial_of(path).stat().st_size >= length:
                 staged = cls(path, mode="r+b")
@@ -111,23 +199,24 @@ class StagedFile:
             file = self.file
             file.flush()
             os.fsync(file.fileno())
-            file.close()
+            self.partial.replace(self.path)  # claimed until it has its name
             self._file = None
-            self.partial.replace(self.path)
+            file.close()
         return str(self.path)
 
     def discard(self, *, keep: bool = False) -> None:
         """Remove the file, or only close it to `keep` what the last checkpoint told of; safe to call twice."""
-        if self._file is not None:
-            with suppress(OSError):  # what is still buffered may not fit either
-                self._file.close()
-            self._file = None
+        file, self._file = self._file, None
+        if file is None:
+            return
         if not keep:
             self.partial.unlink(missing_ok=True)
+        with suppress(OSError):  # what is still buffered may not fit either
+            file.close()
 
 
 class StagedFolder:
-    """A folder filled under ``NAME.part`` and renamed to NAME by `commit`.
+    """A folder filled under ``.NAME.part`` and renamed to NAME by `commit`; what another run fills is refused.
 
     Parameters
     ----------
@@ -136,7 +225,7 @@ class StagedFolder:
     replaceable : bool
         Whether a folder that stands there may be replaced: it is one of this sink's own.
     resume : bool
-        Whether to go on filling what stands under ``NAME.part`` instead of starting anew.
+        Whether to go on filling what stands under ``.NAME.part`` instead of starting anew.
     """
 
     def __init__(self, path: Path, *, replaceable: bool = False, resume: bool = False) -> None:
@@ -153,11 +242,10 @@ class StagedFolder:
                     sink=str(path),
                     hint="Write to a new folder, or remove what is in it.",
                 )
-            if resume:
-                return
-            if self.partial.exists():
-                shutil.rmtree(self.partial)
-            self.partial.mkdir()
+            self._claim: FolderClaim | None = FolderClaim(self.partial, path)
+            if not resume:
+                for entry in self.partial.iterdir():  # of a run that was killed
+                    shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
 
     @contextmanager
     def guarded(self) -> Iterator[None]:
@@ -172,12 +260,13 @@ class StagedFolder:
     def commit(self) -> str:
         """Give the folder its final name, which is returned; what stood there before is removed."""
         with self.guarded():
-            old = self.path.with_name(self.path.name + ".old")
+            old = self.path.with_name(f".{self.path.name}.old")
             if self._replaceable and self.path.is_dir():
                 shutil.rmtree(old, ignore_errors=True)
                 self.path.rename(old)
             self.partial.rename(self.path)
             sync([self.path.parent])
+        self._let_go()
         if self._replaceable:
             shutil.rmtree(old, ignore_errors=True)
         return str(self.path)
@@ -190,13 +279,23 @@ class StagedFolder:
 
     def discard(self, *, keep: bool = False) -> None:
         """Remove the folder unless it is to be kept; safe to call twice."""
-        if not keep:
-            shutil.rmtree(self.partial, ignore_errors=True)
+        if not keep and self._claim is not None:
+            for _ in range(_TRIES):  # a library's threads may still be writing what was under way
+                shutil.rmtree(self.partial, ignore_errors=True)
+                if not self.partial.exists():
+                    break
+                time.sleep(_PAUSE_SECONDS)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        claim, self._claim = self._claim, None
+        if claim is not None:
+            claim.release()
 
 
 def partial_of(path: Path) -> Path:
     """Return where what will be `path` stands until it is whole."""
-    return path.with_name(path.name + ".part")
+    return path.with_name(f".{path.name}.part")
 
 
 def sync(paths: Iterable[Path]) -> None:

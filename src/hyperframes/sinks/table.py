@@ -34,7 +34,7 @@ class ParquetSink(Sink):
     Parameters
     ----------
     path : path
-        Final name; written beside it as ``NAME.part``.
+        Final name; written beside it as ``.NAME.part``.
 
     Notes
     -----
@@ -214,7 +214,7 @@ class CsvSink(Sink):
     Parameters
     ----------
     path : path
-        Final name; written beside it as ``NAME.part``.
+        Final name; written beside it as ``.NAME.part``.
 
     Notes
     -----

@@ -181,8 +181,8 @@ class VideoSink(Sink):
         """Start the part after `parts`, of which nothing else is left."""
         self._folder, self._parts, self._num_told = folder, list(parts), len(parts)
         with self._errors():
-            folder.keep_only(parts) if resume else folder.remove()
-            folder.create()
+            folder.claim()
+            folder.clear(parts)
         self._position = self._parts[-1].stop if parts else 0
         self.resume_at = self._safe_until()
         self.num_failed = sum(part.num_failed for part in parts)

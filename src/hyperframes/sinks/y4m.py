@@ -48,7 +48,7 @@ class Y4mSink(Sink):
     Parameters
     ----------
     path : path
-        Final name, written beside it as ``NAME.part``; ``-`` for standard output.
+        Final name, written beside it as ``.NAME.part``; ``-`` for standard output.
 
     Notes
     -----

@@ -7,6 +7,7 @@ import os
 import re
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import numpy as np
 
@@ -70,11 +71,11 @@ def open_source(what: Any, *, on_size_change: str = "scale", **options: Any) -> 
     if isinstance(what, tuple) or hasattr(what, "__array_interface__"):
         return ArraySource(what, **options)
     if isinstance(what, str | os.PathLike):
-        location = os.fspath(what)
+        location = _local(os.fspath(what))
         kind = _kind(location)
         if kind == "video" and on_size_change != "scale":
             options["on_size_change"] = on_size_change
-        return registry.sources.get(kind)(location.removeprefix("file://"), **options)  # type: ignore[no-any-return]
+        return registry.sources.get(kind)(location, **options)  # type: ignore[no-any-return]
     if hasattr(what, "__dlpack__"):
         return ArraySource(np.from_dlpack(what), **options)
     if hasattr(what, "__array__"):
@@ -85,6 +86,20 @@ def open_source(what: Any, *, on_size_change: str = "scale", **options: Any) -> 
     )
 
 
+def _local(location: str) -> str:
+    """Return the path that a ``file:`` URL names (RFC 8089), anything else as it is."""
+    if not location.lower().startswith("file:"):
+        return location
+    url = urlsplit(location)
+    if url.netloc not in {"", "localhost"}:
+        raise SourceError(
+            f"a file: URL names a file of this machine: got the host {url.netloc!r}",
+            source=location,
+            hint="Write file:///folder/in.mp4, or the path alone.",
+        )
+    return unquote(url.path) + (f"?{url.query}" if url.query else "")
+
+
 def _kind(location: str) -> str:
     """Return the registered name of what opens `location`."""
     if location == "-":
@@ -92,10 +107,10 @@ def _kind(location: str) -> str:
     scheme = _SCHEME.match(location)
     if scheme and scheme[1] in registry.sources:
         return scheme[1]
-    if "://" in location and not location.startswith("file://"):
+    if "://" in location:
         suffix = Path(location.partition("?")[0]).suffix[1:]
         return suffix if suffix in registry.sources and suffix not in {"npy", "zarr"} else "video"
-    path = Path(location.removeprefix("file://"))
+    path = Path(location)
     if path.is_dir():
         return _folder_kind(path)
     if not path.exists():

@@ -16,7 +16,7 @@ import numpy as np
 
 from hyperframes.errors import FrameError, SourceError
 from hyperframes.frames import PIXEL_FORMATS, Array, Clip, Counting, Frame, FrameSpec
-from hyperframes.sources.base import Source
+from hyperframes.sources.base import Source, positions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -497,7 +497,7 @@ def timed(spec: FrameSpec, rate: Any, time_base: Any, *, has_pts: bool) -> Frame
 
 def checked_indices(indices: Sequence[int], num_frames: int, name: str) -> Array:
     """Return `indices` as int64; a FrameError names the first one that is not a frame."""
-    wanted = np.asarray(indices, np.int64)
+    wanted = positions(indices)
     outside = wanted[(wanted < 0) | (wanted >= num_frames)]
     if outside.size:
         raise FrameError(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from hyperframes.media import Passthrough
 
-__all__ = ["Source", "clip_of"]
+__all__ = ["Source", "clip_of", "positions"]
 
 
 class Source(ABC):
@@ -85,7 +85,7 @@ class Source(ABC):
 
         Sources with random access override this; here the stream is read once up to the last one.
         """
-        wanted = np.asarray(indices, np.int64)
+        wanted = positions(indices)
         unique, inverse = np.unique(wanted, return_inverse=True)
         if unique.size and unique[0] < 0:
             raise FrameError(f"frame positions start at 0: got {unique[0]}", got=int(unique[0]))
@@ -153,8 +153,11 @@ class Source(ABC):
     def __getitem__(self, key: int | slice) -> Any:
         """Frames by position: ``source[7]`` is a Frame, ``source[100:200]`` a Clip; both own their arrays."""
         if isinstance(key, slice):
+            if key.step == 0:
+                raise FrameError("frames cannot be taken in steps of 0", got=key)
             start, stop, step = key.indices(self._length_for(key))
             return self.frames(range(start, stop, step))
+        key = int(positions([key])[0])
         index = key if key >= 0 else self.count() + key
         (frame,) = self.frames([index])
         return frame
@@ -189,6 +192,20 @@ def _sealed(frames: Iterator[Frame], packer: Packer) -> Iterator[Hyperframe]:
         if sealed is not None:
             yield sealed
     yield from packer.finish()
+
+
+def positions(indices: Sequence[int]) -> Array:
+    """Return frame positions as int64.
+
+    Raises
+    ------
+    FrameError
+        If they are no whole numbers.
+    """
+    wanted = np.asarray(indices)
+    if wanted.size and not np.issubdtype(wanted.dtype, np.integer):
+        raise FrameError(f"frame positions are whole numbers: got {wanted.flat[0]!r}", got=wanted.flat[0])
+    return wanted.astype(np.int64).reshape(-1)
 
 
 def clip_of(frames: Sequence[Frame], spec: FrameSpec) -> Clip:

@@ -21,7 +21,7 @@ from hyperframes.media.index import read_index
 from hyperframes.media.orientation import orientation_of
 from hyperframes.media.pixels import Reshaper, Views, chroma_location_of, listed_format
 from hyperframes.media.times import Repair
-from hyperframes.sources.base import Source
+from hyperframes.sources.base import Source, positions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -396,7 +396,7 @@ class VideoSource(Source):
         FrameError
             If a position is negative or past the end.
         """
-        wanted = np.asarray(indices, np.int64).reshape(-1)
+        wanted = positions(indices)
         timeline = self._timeline() if wanted.size and wanted.min() >= 0 else None
         if timeline is None or wanted.max() + self._first >= len(timeline):
             return super().frames(indices)
