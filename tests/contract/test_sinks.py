@@ -1,7 +1,7 @@
 """Every built-in sink keeps to the interface: the suite for authors, run over one of each kind.
 
-The video sink has a suite of its own in tests/sinks/test_video*.py: a new kind is added here as one more subclass of
-`SinkSuite`, and its name in `COVERED`.
+The video sink has a suite of its own in tests/sinks/test_video*.py, brokers in tests/sinks/test_publish.py: a new kind is
+added here as one more subclass of `SinkSuite`, and its name in `COVERED`.
 """
 
 import json
@@ -18,7 +18,7 @@ from hyperframes.sources import open_source
 from hyperframes.testing.sinks import DETECTIONS, SinkSuite, part_of
 
 COVERED = {"npy", "zarr", "images", "parquet", "csv", "lines", "y4m", "null"}
-ELSEWHERE = {"video"}
+ELSEWHERE = {"video", "mqtt", "mqtts", "nats"}
 
 RGB = FrameSpec.picture(5, 6, "rgb24")
 GRAY = FrameSpec.picture(5, 6, "gray")

@@ -75,8 +75,8 @@ def _top(
 EPILOGS = {
     "run": "Reads video of any kind, y4m (- is standard input), images (a folder, 'in/*.png', in/%06d.png), .npy, .zarr, "
     ".csv, .tsv, .parquet, raw samples (x.raw?shape=480,640&dtype=uint8) and synthetic:moving. Writes .mp4, .mkv, .mov, "
-    ".webm, .avi, .y4m (- is standard output), images (out/ or out/%06d.png), .npy, .zarr, .csv, .parquet, .jsonl and "
-    "null: (nothing). docs/formats.md has them all, with their options and an example of --config."
+    ".webm, .avi, .y4m (- is standard output), images (out/ or out/%06d.png), .npy, .zarr, .csv, .parquet, .jsonl, mqtt:// "
+    "and nats:// (messages) and null: (nothing). docs/formats.md has them all, with their options and an example of --config."
 }
 
 for command in (run, plan, tune, budget, operators, doctor, bench, demo):

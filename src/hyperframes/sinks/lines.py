@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from hyperframes.frames import Array, Clip, Records
 
-__all__ = ["LinesSink"]
+__all__ = ["LinesSink", "json_lines"]
 
 
 class LinesSink(Sink):
@@ -69,10 +69,8 @@ class LinesSink(Sink):
 
     def write(self, result: Clip | Records) -> None:
         """Append one line a row."""
-        rows = opened(self._layout, self.name).rows(result)
-        values = zip(*(_plain(column) for column in rows.values()), strict=True)
-        lines = [json.dumps(dict(zip(rows, row, strict=True)), ensure_ascii=False) + "\n" for row in values]
-        opened(self._staged, self.name).write("".join(lines).encode())
+        lines = json_lines(opened(self._layout, self.name), result)
+        opened(self._staged, self.name).write("".join(f"{line}\n" for line in lines).encode())
 
     def close(self) -> str:
         """Give the file its name."""
@@ -85,6 +83,13 @@ class LinesSink(Sink):
         if self._staged is not None:
             self._staged.discard(keep=keep_parts)
             self._staged = None
+
+
+def json_lines(layout: RowLayout, result: Clip | Records) -> list[str]:
+    """Return each row of `result` as one line of JSON; NaN and infinity are null."""
+    rows = layout.rows(result)
+    values = zip(*(_plain(column) for column in rows.values()), strict=True)
+    return [json.dumps(dict(zip(rows, row, strict=True)), ensure_ascii=False) for row in values]
 
 
 def _plain(column: Array) -> list[Any]:
