@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 import resource
 import shutil
 import subprocess
@@ -387,6 +388,19 @@ def test_dropped_transparency_is_said(tmp_path):
     sink = VideoSink(tmp_path / "out.mp4")
     sink.accepts(picture("rgba"))
     assert sink.warnings == ("libx264 keeps no transparency: it is dropped (ffv1, prores and vp9 keep it)",)
+
+
+def test_lost_depth_is_said(tmp_path):
+    sink = VideoSink(tmp_path / "out.mp4")
+    for given in ("gray16le", "rgb24", "yuv420p"):
+        sink.accepts(picture(given))
+    (warning,) = sink.warnings
+    assert re.fullmatch(
+        r"libx264 encodes \w+: samples of 16 bits are reduced to (8|10) \(ffv1 keeps up to 16\)", warning
+    )
+    deep = VideoSink(tmp_path / "out.mkv", codec="ffv1")
+    deep.accepts(picture("gray16le"))
+    assert deep.warnings == ()
 
 
 def test_transparency_survives_in_webm(tmp_path):

@@ -60,12 +60,37 @@ def test_memory_of_a_mapped_file_is_given_back_as_frames_pass(tmp_path, through)
     assert max(seen) - seen[0] < 40 << 20
 
 
-def test_an_array_that_is_not_contiguous_or_of_another_byte_order_is_copied_once():
+def test_an_array_that_is_not_contiguous_or_of_another_byte_order_is_copied_a_hyperframe_at_a_time():
     for array in (PICTURES[:, ::-1], np.asfortranarray(PICTURES), PICTURES.astype(">u2")):
-        (plane,), _ = ArraySource(array).arrays()
-        assert plane.flags.c_contiguous
-        assert plane.dtype.isnative
-        np.testing.assert_array_equal(plane, array)
+        source = ArraySource(array)
+        assert source.arrays() is None
+        assert source.spec.dtype.isnative
+        assert hf.run(source, "temporal_mean:radius=1", size=3).array.tobytes() == (
+            hf.run(np.ascontiguousarray(array, source.spec.dtype), "temporal_mean:radius=1", size=3).array.tobytes()
+        )
+        assert source.frames([2, 0]).data.tolist() == array[[2, 0]].tolist()
+        assert all(plane.flags.c_contiguous for h in source.hyperframes(size=2, halo=1) for plane in h.planes)
+        assert source.identity() == ArraySource(array.copy()).identity()
+
+
+def test_one_frame_a_thousand_million_times_takes_no_memory():
+    endless = np.broadcast_to(PICTURES[:1], (10**9, *PICTURES.shape[1:]))
+    source = ArraySource(endless)
+    assert source.num_frames == 10**9
+    result = hf.run(source, "temporal_mean:radius=1", range=(10**8, 10**8 + 5), size=2)
+    assert result.array.tobytes() == endless[:5].tobytes()
+
+
+@pytest.mark.parametrize(("rate", "end"), [(None, "0.400"), (5, "2.000")])
+def test_a_time_after_the_last_frame_is_refused_with_the_range(rate, end):
+    source = ArraySource(PICTURES[:1].repeat(10, 0), rate=rate)
+    assert source.at(seconds=float(end) - 0.001).index.tolist() == [9]
+    with pytest.raises(FrameError, match=rf"shows frames from 0\.000 to {end} s: no frame is on screen at {end} s"):
+        source.at(seconds=[0, float(end)])
+    with pytest.raises(FrameError, match=r"no frame is on screen at -0\.100 s"):
+        source.at(seconds=-0.1)
+    with pytest.raises(FrameError, match=r"from 0\.000 to 0\.000 s"):
+        ArraySource(PICTURES[:0]).at(seconds=0)
 
 
 def test_pictures_without_time_come_at_25_a_second_and_other_arrays_one_a_second():

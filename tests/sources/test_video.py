@@ -298,7 +298,7 @@ def test_frames_are_chosen_by_position_slice_and_time(b_frames, b_frames_read):
         assert video[33].planes[0].tobytes() == b_frames_read[33][3][0]
         assert video[20:24].pts.tolist() == [512 * t for t in range(20, 24)]
         assert video[-1].index == 69
-        clip = video.at(seconds=[1.0, 0.0, 1.039, 99.0])
+        clip = video.at(seconds=[1.0, 0.0, 1.039, 2.79])
         assert clip.index.tolist() == [25, 0, 25, 69]
         assert video.at(seconds=0.04).index.tolist() == [1]
         assert len(video.frames([])) == 0
@@ -318,8 +318,11 @@ def test_positions_and_times_outside_are_refused(b_frames):
             video.frames([-1])
         with pytest.raises(FrameError, match="frame positions start at 0: got -2:None"):
             next(video.read(-2))
-        with pytest.raises(FrameError, match=r"starts at 0\.000 s: no frame is on screen at -0\.500 s"):
+        with pytest.raises(FrameError, match=r"from 0\.000 to 2\.800 s: no frame is on screen at -0\.500 s"):
             video.at(seconds=-0.5)
+        assert video.at(seconds=2.799).index.tolist() == [69]
+        with pytest.raises(FrameError, match=r"from 0\.000 to 2\.800 s: no frame is on screen at 2\.800 s"):
+            video.at(seconds=2.8)
 
 
 def test_the_number_of_frames_is_a_hint_until_everything_was_decoded(b_frames):

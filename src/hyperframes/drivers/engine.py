@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hyperframes.pipeline import Pipeline
+    from hyperframes.sinks import Sink
     from hyperframes.sources import Source
 
 __all__ = ["Engine", "Run"]
@@ -146,6 +147,7 @@ class Engine:
         self._gates = {port: Gate() for port in self.setup.sources}
         self._input_pools: dict[int, SlabPool] = {}
         self._export_pools: dict[int, SlabPool] = {}
+        self._lenders: dict[int, tuple[Sink, int]] = {}  # by port: who may have memory for it, and its first entry
         self._sink_queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._lengths: dict[int, int] = {}
         self._step_ns = 0
@@ -230,6 +232,11 @@ class Engine:
             if slabs := self.setup.input_slabs(port):
                 capacity = self.setup.input_capacity(port)
                 self._input_pools[port] = SlabPool(source.spec, capacity, slabs, threading.Lock(), shared=shared)
+        for key, sink in self.setup.sinks.items():
+            port = self._plan.sinks[key]
+            if not shared and not self._plan.margins[port].total:  # nothing is made that the sink does not get
+                first, _ = self._plan.ports[port].owned((self._cores[0], self._cores[0]))
+                self._lenders.setdefault(port, (sink, first))
         for port in self.setup.exported():
             spec = self._plan.ports[port].spec
             assert isinstance(spec, FrameSpec)
@@ -309,8 +316,12 @@ class Engine:
         return [port for port in self._plan.groups[group].exports if port in self._export_pools]
 
     def _lease(self, job: Job, port: int) -> Buffer:
-        slab = self._export_pools[port].lease()
         start, stop = self._plan.export_range(port, job.core, job.num_frames, first=True, last=True)
+        if port in self._lenders:
+            sink, first = self._lenders[port]
+            if planes := sink.lend(start - first, stop - first):
+                return Buffer(planes, start, stop)
+        slab = self._export_pools[port].lease()
         return Buffer(slab.planes, start, stop, slab)
 
     def _release(self, sequence: int) -> None:

@@ -11,7 +11,7 @@ from hyperframes.drivers.quantity import bytes_text, count_text, rate_text, seco
 from hyperframes.errors import PipelineError
 from hyperframes.frames import Array, Clip, Records
 from hyperframes.packing import Halo
-from hyperframes.sinks import Sink
+from hyperframes.sinks import MemorySink, Sink
 from hyperframes.sources import Source
 
 if TYPE_CHECKING:
@@ -128,6 +128,9 @@ class RunResult:
     @property
     def array(self) -> Array:
         """The frames (T, ...) of a run without a sink; several planes are an error that names ``pixel_format``."""
+        for sink in self.sinks.values():
+            if isinstance(sink, MemorySink) and sink.planes is not None and len(sink.planes) == 1:
+                return sink.planes[0]
         value = self.value
         if isinstance(value, Records):
             raise PipelineError("the run returned records, not frames: use .value")

@@ -129,7 +129,7 @@ def mean_kernel(source: Array, out: Array, num_frames: int) -> Callable[[int, in
         unsigned = np.dtype(f"u{dtype.itemsize}")
         narrow = _magic(num_frames, 8, 16)
         if dtype == np.uint8 and narrow is not None:
-            return lambda start, stop: _running_16(source, out, num_frames, narrow, start, stop, 8 * TILE)
+            return lambda start, stop: _running_16(source, out, num_frames, narrow, start, stop, TILE)
         wide = _magic(num_frames, 8 * dtype.itemsize, 32)
         if wide is not None:
             # Flipping the sign bit makes signed samples unsigned, 2**(bits - 1) higher, and back.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from hyperframes.errors import SinkError
-from hyperframes.frames import Clip, Records, Spec
+from hyperframes.frames import Array, Clip, Records, Spec
 from hyperframes.media import Passthrough
 
 if TYPE_CHECKING:
@@ -71,6 +71,15 @@ class Sink(ABC):
     @abstractmethod
     def open(self, target: Target) -> None:
         """Make ready to write; refuse what it cannot take with a SinkError that says what it can."""
+
+    def lend(self, start: int, stop: int) -> tuple[Array, ...] | None:
+        """Return writable arrays in which the run's frames [start, stop), counted from its first, may be made.
+
+        Asked for before they are made, in any order and possibly more than once; `write` gets them in order as always,
+        mostly as these very arrays, but as others where frames were left out or a hyperframe failed. None: the sink
+        has no memory for them, and they are made in the driver's.
+        """
+        return None
 
     @abstractmethod
     def write(self, result: Clip | Records) -> None:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from hyperframes.errors import SinkError
-from hyperframes.frames import Array, Clip, Records, RecordSpec, Spec
+from hyperframes.frames import Array, Clip, FrameSpec, Records, RecordSpec, Spec
 from hyperframes.sinks.base import Sink, Target
 from hyperframes.sinks.failed import zeroed
-
-if TYPE_CHECKING:
-    from hyperframes.frames import FrameSpec
 
 __all__ = ["MemorySink"]
 
@@ -22,24 +19,72 @@ class _Column:
 
     def __init__(self, shape: tuple[int, ...], dtype: Any, expected: int) -> None:
         self._held = np.empty((expected, *shape), dtype)
-        self._length = 0
+        self._length, self._expected = 0, expected
+
+    def lend(self, start: int, stop: int) -> Array | None:
+        """Return the rows [start, stop) to write to, unless they are more than was expected."""
+        return self._held[start:stop] if stop <= self._expected else None
 
     def append(self, rows: Array) -> None:
         needed = self._length + len(rows)
         if needed > len(self._held):
-            # realloc moves pages instead of copying them; the array is ours alone until `taken`
-            self._held.resize((max(needed, len(self._held) * 5 // 4), *self._held.shape[1:]), refcheck=False)
-        self._held[self._length : needed] = rows
+            self._grow(max(needed, len(self._held) * 5 // 4))
+        place = self._held[self._length : needed]
+        if not _same_memory(place, rows):
+            place[...] = rows
         self._length = needed
+
+    def _grow(self, length: int) -> None:
+        if self._expected:  # rows may be lent and written to: they must not move
+            old, self._held = self._held, np.empty((length, *self._held.shape[1:]), self._held.dtype)
+            self._held[: self._length] = old[: self._length]
+        else:  # realloc moves pages instead of copying them; the array is ours alone until `taken`
+            self._held.resize((length, *self._held.shape[1:]), refcheck=False)
 
     def taken(self) -> Array:
         if self._length < len(self._held):
-            self._held.resize((self._length, *self._held.shape[1:]), refcheck=False)
+            try:
+                self._held.resize((self._length, *self._held.shape[1:]))
+            except ValueError:  # somebody has kept rows that were lent
+                return self._held[: self._length]
         return self._held
+
+
+class _Series:
+    """Whole numbers, one a result; no array of them is made while they go up by the same step."""
+
+    def __init__(self) -> None:
+        self._first = self._step = self._length = 0
+        self._column: _Column | None = None
+
+    def append(self, rows: Array) -> None:
+        if self._column is None and not self._goes_on(rows):
+            self._column = _Column((), np.dtype(np.int64), 0)
+            self._column.append(self._even())
+        if self._column is None:
+            self._length += len(rows)
+        else:
+            self._column.append(rows)
+
+    def _goes_on(self, rows: Array) -> bool:
+        if self._length == 0 and len(rows):
+            self._first = int(rows[0])
+        if self._length < 2 and self._length + len(rows) > 1:
+            self._step = int(rows[1 - self._length]) - self._first
+        expected = np.arange(self._length, self._length + len(rows)) * self._step + self._first
+        return np.array_equal(rows, expected)
+
+    def _even(self) -> Array:
+        return np.arange(self._length, dtype=np.int64) * self._step + self._first
+
+    def taken(self) -> Array:
+        return self._even() if self._column is None else self._column.taken()
 
 
 class MemorySink(Sink):
     """Collects all results; after `close`, `result` is one Clip or one Records.
+
+    Frames are made where they are kept wherever the driver can have them made there: nothing is copied then.
 
     Parameters
     ----------
@@ -53,35 +98,52 @@ class MemorySink(Sink):
 
     def __init__(self, max_bytes: int | None = None, name: str = "memory") -> None:
         self.max_bytes, self.name = max_bytes, name
-        self.result: Clip | Records | None = None
-        """All results, once closed; frames keep their positions and times."""
+        self.planes: tuple[Array, ...] | None = None
+        """The frames alone, once closed: without the arrays of their positions and times."""
         self._columns: dict[str, _Column] = {}
+        self._series: dict[str, _Series] = {}
+        self._failed: list[tuple[int, Array]] = []  # (first frame, which of those from there on are real)
         self._spec: Spec | None = None
-        self._nbytes = 0
-        self._spans = False
+        self._nbytes = self._length = 0
+        self._result: Clip | Records | None = None
 
     def open(self, target: Target) -> None:
         """Make room for the expected number of results."""
-        self._spec, self._spans, self._nbytes, self.result = target.spec, target.kind == "spans", 0, None
+        self.abort()
+        self._spec, self._nbytes, self._length = target.spec, 0, 0
         if isinstance(target.spec, RecordSpec):
-            shapes = {f"field {field.name}": (field.shape, field.dtype) for field in target.spec.fields}
-            expected = 0
+            self._columns = {field.name: _Column(field.shape, field.dtype, 0) for field in target.spec.fields}
+            self._series = {name: _Series() for name in ("index", "pts", *(["stop"] if target.kind == "spans" else []))}
         else:
-            shapes = {f"plane {i}": (shape, target.spec.dtype) for i, shape in enumerate(target.spec.shapes)}
-            expected = self._affordable(target.num_frames or 0, target.spec)
-            shapes["duration"], shapes["mask"] = ((), np.dtype(np.int64)), ((), np.dtype(bool))
-        for name in ("index", "pts", *(["stop"] if self._spans else [])):
-            shapes[name] = ((), np.dtype(np.int64))
-        self._columns = {name: _Column(shape, dtype, expected) for name, (shape, dtype) in shapes.items()}
+            expected, dtype = self._affordable(target.num_frames or 0, target.spec), target.spec.dtype
+            self._columns = {str(i): _Column(shape, dtype, expected) for i, shape in enumerate(target.spec.shapes)}
+            self._series = {name: _Series() for name in ("index", "pts", "duration")}
 
     def _affordable(self, num_frames: int, spec: FrameSpec) -> int:
         """Return how many of the expected frames may be kept: the expectation is only a hint."""
         return num_frames if self.max_bytes is None else min(num_frames, self.max_bytes // max(1, spec.nbytes))
 
+    def lend(self, start: int, stop: int) -> tuple[Array, ...] | None:
+        """Return where the frames [start, stop) are kept, unless they are more than was expected."""
+        if isinstance(self._spec, RecordSpec):
+            return None
+        lent = [column.lend(start, stop) for column in self._columns.values()]
+        found = tuple(plane for plane in lent if plane is not None)
+        return found if len(found) == len(lent) else None
+
     def write(self, result: Clip | Records) -> None:
-        """Copy the results; stand-ins for failed frames become zeros."""
-        rows = _rows(result, spans=self._spans)
-        self._nbytes += sum(array.nbytes for array in rows.values())
+        """Keep the results, copied unless they were made where they are kept; stand-ins for failed frames become zeros."""
+        if isinstance(result, Records):
+            columns, numbers = dict(result.columns), {"index": result.index, "pts": result.pts}
+            if result.stop is not None and "stop" in self._series:
+                numbers["stop"] = result.stop
+        else:
+            columns = {str(i): plane for i, plane in enumerate(zeroed(result))}
+            durations = np.zeros(len(result), np.int64) if result.durations is None else result.durations
+            numbers = {"index": result.index, "pts": result.pts, "duration": durations}
+            if result.mask is not None and not result.mask.all():
+                self._failed.append((self._length, np.array(result.mask)))
+        self._nbytes += sum(array.nbytes for array in (*columns.values(), *numbers.values()))
         if self.max_bytes is not None and self._nbytes > self.max_bytes:
             raise SinkError(
                 f"the results do not fit in memory: expected at most {self.max_bytes} bytes, "
@@ -89,36 +151,45 @@ class MemorySink(Sink):
                 sink=self.name,
                 hint="Take them as they come with hf.stream(...), or write them to a file with to=PATH.",
             )
-        for name, array in rows.items():
+        self._length += len(result.index)
+        for name, array in columns.items():
             self._columns[name].append(array)
+        for name, array in numbers.items():
+            self._series[name].append(array)
 
     def close(self) -> None:
-        """Put the results together in `result`."""
+        """Put the results together."""
         columns = {name: column.taken() for name, column in self._columns.items()}
         self._columns = {}
-        spec = self._spec
-        if isinstance(spec, RecordSpec):
-            fields = {field.name: columns[f"field {field.name}"] for field in spec.fields}
-            self.result = Records(fields, columns["index"], columns["pts"], spec, columns.get("stop"))
-        elif spec is not None:
-            planes = tuple(columns[f"plane {i}"] for i in range(len(spec.shapes)))
-            mask = None if columns["mask"].all() else columns["mask"]
-            self.result = Clip(planes, columns["pts"], columns["index"], spec, columns["duration"], mask)
+        if isinstance(self._spec, RecordSpec):
+            numbers = {name: series.taken() for name, series in self._series.items()}
+            self._result = Records(columns, numbers["index"], numbers["pts"], self._spec, numbers.get("stop"))
+        elif self._spec is not None:
+            self.planes = tuple(columns.values())
+
+    @property
+    def result(self) -> Clip | Records | None:
+        """All results, once closed; frames keep their positions and times, of which arrays are made when first asked."""
+        if self._result is None and self.planes is not None and isinstance(self._spec, FrameSpec):
+            numbers = {name: series.taken() for name, series in self._series.items()}
+            mask = np.ones(self._length, bool) if self._failed else None
+            for first, real in self._failed:
+                assert mask is not None
+                mask[first : first + len(real)] = real
+            self._result = Clip(self.planes, numbers["pts"], numbers["index"], self._spec, numbers["duration"], mask)
+        return self._result
 
     def abort(self, *, keep_parts: bool = False) -> None:
         """Let everything go."""
-        self._columns, self.result = {}, None
+        self._columns, self._series, self._failed = {}, {}, []
+        self.planes = self._result = None
 
 
-def _rows(result: Clip | Records, *, spans: bool) -> dict[str, Array]:
-    rows = {"index": result.index, "pts": result.pts}
-    if isinstance(result, Records):
-        rows |= {f"field {name}": column for name, column in result.columns.items()}
-        if spans and result.stop is not None:
-            rows["stop"] = result.stop
-        return rows
-    length = len(result)
-    rows |= {f"plane {i}": plane for i, plane in enumerate(zeroed(result))}
-    rows["duration"] = np.zeros(length, np.int64) if result.durations is None else result.durations
-    rows["mask"] = np.ones(length, bool) if result.mask is None else result.mask
-    return rows
+def _same_memory(place: Array, rows: Array) -> bool:
+    """Whether `rows` are the very samples of `place`."""
+    return (
+        place.__array_interface__["data"] == rows.__array_interface__["data"]
+        and place.shape == rows.shape
+        and place.strides == rows.strides
+        and place.dtype == rows.dtype
+    )

@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, ClassVar
 import av.error
 
 from hyperframes.errors import FrameError, PipelineError, SinkError
-from hyperframes.frames import Clip, FrameSpec, Records, Spec
+from hyperframes.frames import PIXEL_FORMATS, Clip, FrameSpec, Records, Spec
 from hyperframes.media.encode import (
     CODECS,
     CONTAINERS,
@@ -155,6 +155,11 @@ class VideoSink(Sink):
             )
         if has_alpha(spec.pixel_format) and not has_alpha(chosen):
             self._warn(f"{self._codec.name} keeps no transparency: it is dropped (ffv1, prores and vp9 keep it)")
+        given, kept = PIXEL_FORMATS[spec.pixel_format].bits, PIXEL_FORMATS[chosen].bits
+        if given > kept:
+            self._warn(
+                f"{self._codec.name} encodes {chosen}: samples of {given} bits are reduced to {kept} (ffv1 keeps up to 16)"
+            )
         return (chosen,)
 
     def open(self, target: Target) -> None:

@@ -62,8 +62,8 @@ class ArraySource(Source):
     Parameters
     ----------
     array : array (N, ...) or tuple of arrays
-        One array, or one per plane with the same N. Arrays that are not C-contiguous or not of the machine's byte
-        order are copied once.
+        One array, or one per plane with the same N. Of arrays that are not C-contiguous or not of the machine's byte
+        order each hyperframe is copied by itself.
     pts : (N,) integers, optional
         Presentation times in ticks of `time_base`, ascending. Default: 0, 1, 2, ...
     rate : number or Fraction, optional
@@ -109,7 +109,8 @@ class ArraySource(Source):
                 got=lengths,
             )
         self.name, self.num_frames = name, lengths[0]
-        self.spec = spec or spec_of([plane.shape[1:] for plane in planes], planes[0].dtype, pixel_format)
+        native = planes[0].dtype.newbyteorder("=")
+        self.spec = spec or spec_of([plane.shape[1:] for plane in planes], native, pixel_format)
         _check_planes(planes, self.spec, name)
         if spec is None:
             self.spec = timed(self.spec, rate, time_base, has_pts=pts is not None)
@@ -123,22 +124,26 @@ class ArraySource(Source):
         """Return a source over the frames of `clip`, with its times, counted from 0."""
         return cls(clip.planes, pts=clip.pts, spec=clip.spec, name=name)
 
-    def arrays(self) -> tuple[tuple[Array, ...], Array | Counting]:
-        """Return (planes (N, ...), pts (N,)): views."""
-        return self._planes, self._pts
+    def arrays(self) -> tuple[tuple[Array, ...], Array | Counting] | None:
+        """Return (planes (N, ...), pts (N,)): views; None where frames do not lie one after another as they are used."""
+        ready = all(plane.flags.c_contiguous and plane.dtype.isnative for plane in self._planes)
+        return (self._planes, self._pts) if ready else None
 
     def read(self, start: int = 0, stop: int | None = None) -> Iterator[Frame]:
         """Yield views of the frames [start, stop)."""
         stop = len(self._pts) if stop is None else min(stop, len(self._pts))
         for index in range(start, stop):
             pts = index if isinstance(self._pts, Counting) else int(self._pts[index])
-            yield Frame([plane[index, ...] for plane in self._planes], pts, index, self.spec)
+            yield Frame(
+                [np.asarray(plane[index, ...], self.spec.dtype) for plane in self._planes], pts, index, self.spec
+            )
 
     def frames(self, indices: Sequence[int]) -> Clip:
         """Return copies of the frames at `indices`, in that order."""
         wanted = checked_indices(indices, len(self._pts), self.name)
         pts = wanted.copy() if isinstance(self._pts, Counting) else self._pts[wanted]
-        return Clip(tuple(plane[wanted] for plane in self._planes), pts, wanted, self.spec)
+        planes = tuple(np.ascontiguousarray(plane[wanted], self.spec.dtype) for plane in self._planes)
+        return Clip(planes, pts, wanted, self.spec)
 
     def times(self) -> Array:
         """Return pts (N,) int64."""
@@ -152,7 +157,7 @@ class ArraySource(Source):
                 digest.update(uuid.uuid4().bytes)
             else:
                 for array in self._planes if isinstance(self._pts, Counting) else (*self._planes, self._pts):
-                    digest.update(array.data)
+                    digest.update(np.ascontiguousarray(array, array.dtype.newbyteorder("=")).data)
             self._identity = f"{self.name} {digest.hexdigest()}"
         return self._identity
 
@@ -508,18 +513,18 @@ def checked_indices(indices: Sequence[int], num_frames: int, name: str) -> Array
     return wanted
 
 
-def _usable(array: Any, name: str) -> Array:
-    array = np.asarray(array)
+def _usable(given: Any, name: str) -> Array:
+    array: Array = np.asarray(given)
     if array.ndim == 0:
         raise FrameError(f"{name} must have frames along its first axis: got a single number", got=())
     if array.dtype.kind not in NUMBER_KINDS:
         raise FrameError(f"{name} must hold numbers: got dtype {array.dtype}", got=array.dtype)
-    return np.ascontiguousarray(array, array.dtype.newbyteorder("="))
+    return array
 
 
 def _check_planes(planes: tuple[Array, ...], spec: FrameSpec, name: str) -> None:
     got = tuple(plane.shape[1:] for plane in planes)
-    if got != spec.shapes or any(plane.dtype != spec.dtype for plane in planes):
+    if got != spec.shapes or any(plane.dtype.newbyteorder("=") != spec.dtype for plane in planes):
         dtypes = ", ".join(sorted({str(plane.dtype) for plane in planes}))
         raise FrameError(
             f"planes of {name} must be {spec.shapes} of {spec.dtype}: got {got} of {dtypes}",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import bisect
+import math
 from abc import ABC, abstractmethod
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Self
@@ -107,18 +107,39 @@ class Source(ABC):
         return np.array([frame.pts for frame in self.read()], np.int64)
 
     def at(self, *, seconds: Sequence[float] | float) -> Clip:
-        """Return for each time the frame that is on screen then: the last one that starts at or before it."""
-        pts = self.times()
+        """Return for each time the frame that is on screen then: the last one that starts at or before it.
+
+        Raises
+        ------
+        FrameError
+            If a time lies before the first frame or after the last one has gone.
+        """
+        pts, base = self._known_times(), self.spec.time_base
         wanted = [seconds] if isinstance(seconds, int | float) else list(seconds)
-        ticks = [Fraction(s).limit_denominator(10**9) / self.spec.time_base for s in wanted]
-        order = pts.tolist()
-        found = [bisect.bisect_right(order, tick) - 1 for tick in ticks]
-        if found and min(found) < 0:
-            first = float(order[0] * self.spec.time_base) if order else 0.0
-            raise FrameError(
-                f"{self.name} starts at {first:.3f} s: no frame is on screen at {min(wanted):.3f} s", got=min(wanted)
-            )
-        return self.frames(found)
+        exact = [Fraction(s).limit_denominator(10**9) for s in wanted]
+        first, end = (Fraction(int(pts[0])) * base, self._ends_at(pts)) if len(pts) else (Fraction(0), Fraction(0))
+        for given, time in zip(wanted, exact, strict=True):
+            if not first <= time < end:
+                raise FrameError(
+                    f"{self.name} shows frames from {float(first):.3f} to {float(end):.3f} s: "
+                    f"no frame is on screen at {given:.3f} s",
+                    expected=(float(first), float(end)),
+                    got=given,
+                )
+        found = np.searchsorted(pts, [math.floor(time / base) for time in exact], side="right") - 1
+        return self.frames(found.tolist())
+
+    def _known_times(self) -> Array:
+        """Return the pts of every frame, as sure as `frames` needs them."""
+        return self.times()
+
+    def _ends_at(self, pts: Array) -> Fraction:
+        """Return the seconds at which the last of the frames with the times `pts` has been shown.
+
+        Where nothing says how long that is, it is as long as the one before it.
+        """
+        step = int(pts[-1] - pts[-2]) * self.spec.time_base if len(pts) > 1 else self.spec.time_base
+        return int(pts[-1]) * self.spec.time_base + max(step, 1 / self.spec.rate if self.spec.rate else step)
 
     def hyperframes(
         self,

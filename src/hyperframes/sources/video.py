@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import os
 from array import array
 from fractions import Fraction
@@ -453,24 +452,10 @@ class VideoSource(Source):
         finally:
             decoder.close()
 
-    def at(self, *, seconds: Sequence[float] | float) -> Clip:
-        """Return for each time the frame that is on screen then: the last one that starts at or before it.
-
-        Raises
-        ------
-        FrameError
-            If a time lies before the first frame.
-        """
-        pts = self._known_times()
-        wanted = [seconds] if isinstance(seconds, int | float) else list(seconds)
-        ticks = [math.floor(Fraction(s).limit_denominator(10**9) / self.spec.time_base) for s in wanted]
-        found = np.searchsorted(pts, ticks, side="right") - 1
-        if found.size and found.min() < 0:
-            first = float(int(pts[0]) * self.spec.time_base)
-            raise FrameError(
-                f"{self.name} starts at {first:.3f} s: no frame is on screen at {min(wanted):.3f} s", got=min(wanted)
-            )
-        return self.frames(found.tolist())
+    def _ends_at(self, pts: Array) -> Fraction:
+        index = self._index if self._place.is_file else None
+        last = int(index.durations[-1]) if index is not None and len(index) else 0
+        return max(super()._ends_at(pts), (int(pts[-1]) + last) * self.spec.time_base)
 
     # Around the frames ------------------------------------------------------------------------------------------------
 
