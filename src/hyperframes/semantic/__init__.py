@@ -1,17 +1,24 @@
 """What a stretch of video means: when something matters, where, what it looks like, and for which task."""
 
+from hyperframes.semantic.anchors import Anchors
 from hyperframes.semantic.arrow import load, save, schema, to_table
 from hyperframes.semantic.descriptor import DEFAULT, PARTS, Anchor, Descriptor, Trajectory
 from hyperframes.semantic.kernels import FIXED_KERNELS, attend
+from hyperframes.semantic.timeline import Segment, Timeline, choose_frames, find_anchors
 
 __all__ = [
     "DEFAULT",
     "FIXED_KERNELS",
     "PARTS",
     "Anchor",
+    "Anchors",
     "Descriptor",
+    "Segment",
+    "Timeline",
     "Trajectory",
     "attend",
+    "choose_frames",
+    "find_anchors",
     "load",
     "save",
     "schema",

@@ -1,0 +1,170 @@
+"""What `Anchors` found in a source, as one value: weights of all frames, anchors, segments; and which frames to look at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from hyperframes.drivers import run
+from hyperframes.errors import FrameError
+from hyperframes.frames import Array
+from hyperframes.operators.activity import Activity
+from hyperframes.pipeline import Pipeline, Stage
+from hyperframes.semantic.anchors import KINDS, Anchors, levels_of
+from hyperframes.semantic.descriptor import Anchor, Statistics
+from hyperframes.sinks import MemorySink
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hyperframes.frames import Records
+
+__all__ = ["Segment", "Timeline", "choose_frames", "find_anchors"]
+
+
+class Segment(NamedTuple):
+    """A span of frames that one descriptor describes."""
+
+    start: int
+    stop: int
+    """One past its last frame."""
+    cut: bool
+    """It begins at a cut or fade."""
+    static: bool
+    """Nothing in it matters."""
+    weight: float
+    """The greatest in it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Timeline:
+    """The time side of a source. Arrays have one entry a frame, (N,)."""
+
+    index: Array
+    """int64: positions in the stream."""
+    seconds: Array
+    """float64: presentation times."""
+    weights: Array
+    """float32 in [0, 1]."""
+    activity: Array
+    """float32: mean normal flow above the noise floor, pixels of the small luma a frame."""
+    entropy: Array
+    """float32 in [0, 1]: of the speeds in the frame; 0 where it was not looked at closer."""
+    anchors: tuple[Anchor, ...]
+    segments: tuple[Segment, ...]
+    statistics: Statistics
+
+    @property
+    def cuts(self) -> tuple[Anchor, ...]:
+        """Anchors at cuts and fades."""
+        return tuple(anchor for anchor in self.anchors if anchor.kind in {"cut", "fade"})
+
+    def choose(self, count: int) -> Array:
+        """Return the positions of `count` frames to look at, (count,) int64, ascending; see `choose_frames`."""
+        return self.index[choose_frames(self.weights, count)]
+
+
+def find_anchors(
+    source: Any, *, two_pass: bool = False, anchors: Anchors | None = None, side: int = 160, **options: Any
+) -> Timeline:
+    """Find what matters in a source, and when.
+
+    Parameters
+    ----------
+    source : path, URL, array or Source
+        Pictures.
+    two_pass : bool
+        Whether noise and percentiles come from the whole file, read a first time for it, rather than from the 60
+        seconds before each frame. Only for sources that can be read twice.
+    anchors : Anchors, optional
+        Parameters of the anchors.
+    side : int
+        Longer side of the small luma, in pixels.
+    **options
+        Fields of `Options`: size, workers, range, ...
+
+    Returns
+    -------
+    Timeline
+
+    Raises
+    ------
+    HyperframesError
+        What was wrong, with a hint.
+    """
+    anchors = anchors or Anchors()
+    stage = Stage("activity", Activity(side=side))
+    if two_pass:
+        measured = MemorySink()
+        run(Pipeline.of(source, [stage], {"activity.measures": measured}, **options))
+        anchors = Anchors(**{**vars(anchors), "levels": levels_of(measured.result.data)})  # type: ignore[union-attr]  # rows
+    sinks = {name: MemorySink() for name in ("anchors.anchors", "anchors.segments", "anchors.weights")}
+    last = Stage("anchors", anchors, ("activity.measures", "activity.luma"))
+    run(Pipeline.of(source, [stage, last], sinks, **options))
+    found, segments, weights = (sink.result for sink in sinks.values())
+    return _timeline(found, segments, weights, "two-pass" if two_pass else "causal")  # type: ignore[arg-type]  # records
+
+
+def _timeline(found: Records, segments: Records, weights: Records, statistics: Statistics) -> Timeline:
+    tick = float(weights.spec.time_base)
+    columns = weights.columns
+    anchors = zip(found.pts, found.columns["weight"], found.columns["kind"], strict=True)
+    stops = segments.stop if segments.stop is not None else ()
+    spans = zip(segments.index, stops, *(segments.columns[name] for name in Segment._fields[2:]), strict=True)
+    return Timeline(
+        weights.index,
+        weights.pts * tick,
+        columns["weight"],
+        columns["activity"],
+        columns["entropy"],
+        tuple(Anchor(float(pts * tick), float(weight), KINDS[kind]) for pts, weight, kind in anchors),
+        tuple(Segment(int(a), int(b), bool(cut), bool(still), float(w)) for a, b, cut, still, w in spans),
+        statistics,
+    )
+
+
+def choose_frames(weights: Sequence[float] | Array, count: int, *, floor: float = 0.02) -> Array:
+    """Return which `count` frames to look at, so that each stands for as much weight as any other.
+
+    The weights, plus `floor` each so that still stretches are not forgotten, are cut into `count` parts of equal sum; of
+    each part the middle frame by weight is taken.
+
+    Parameters
+    ----------
+    weights : (N,) sequence of float
+        In [0, 1].
+    count : int
+        From 1 to N.
+    floor : float
+        What a frame without any weight counts.
+
+    Returns
+    -------
+    (count,) array of int64
+        Ascending, no two the same.
+
+    Raises
+    ------
+    FrameError
+        If there are fewer frames than asked for.
+
+    References
+    ----------
+    .. [1] Y. Zhi et al., "MGSampler: An Explainable Sampling Strategy for Video Action Recognition", ICCV 2021.
+    """
+    wanted = np.asarray(weights, np.float64) + floor
+    if not 1 <= count <= len(wanted):
+        raise FrameError(
+            f"frames to choose: expected from 1 to {len(wanted)}, as many as there are, got {count}",
+            expected=(1, len(wanted)),
+            got=count,
+        )
+    total = np.cumsum(wanted)
+    middles = (np.arange(count) + 0.5) * total[-1] / count
+    chosen: Array = np.searchsorted(total, middles).astype(np.int64)
+    # Heavy frames may stand in the middle of two parts: move to the next free one, never past the end.
+    order = np.arange(count)
+    chosen = np.maximum.accumulate(chosen - order) + order
+    return np.asarray(np.minimum(chosen, len(wanted) - count + order))

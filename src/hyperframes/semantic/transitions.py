@@ -1,0 +1,73 @@
+"""Where one picture gives way to another: cuts, fades through one tone, and flashes, which are neither."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from hyperframes.operators.activity import MEASURES
+
+if TYPE_CHECKING:
+    from hyperframes.frames import Array
+
+__all__ = ["FLAT", "cut_scores", "is_cut", "returns"]
+
+_SPREAD, _DIFFERENCE, _LIKENESS = (MEASURES.index(name) for name in ("spread", "difference", "likeness"))
+_CUT_SCORE: Final = 0.25
+_CUT_RATIO: Final = 3.0
+_DIFFERENCE_RATIO: Final = 1.5
+_NEIGHBOURS: Final = 2
+_RETURN_SHARE: Final = 0.35
+FLAT: Final = 6.0
+"""Grey levels: a picture with less deviation is one tone, as in the middle of a fade."""
+
+
+def cut_scores(rows: Array) -> Array:
+    """Return how much each step looks like a change of picture, (T,) float64: about 1 for two unrelated pictures.
+
+    The mean difference over the deviation of grey levels, times what the cells of both pictures do not have in common.
+    Motion changes pixels but hardly cells; a change of brightness changes pixels but not how cells correlate.
+
+    Parameters
+    ----------
+    rows : (T, 38) array of float32
+        `hyperframes.operators.activity.MEASURES` of consecutive frames.
+    """
+    wide: Array = np.asarray(rows, np.float64)
+    spread = wide[:, _SPREAD]
+    either = np.maximum(spread, np.concatenate([spread[:1], spread[:-1]]))
+    changed: Array = wide[:, _DIFFERENCE] / (either + 4.0)
+    return changed * (1.0 - np.clip(wide[:, _LIKENESS], 0.0, 1.0))
+
+
+def is_cut(scores: Array, differences: Array, at: int) -> bool:
+    """Whether there is a cut between the frames ``at - 1`` and `at`.
+
+    The score must be high in itself, the highest of its neighbours, and several times the median around it: fast motion
+    and trembling cameras are high for long. The difference must stand out from those before and after: in fades and
+    dissolves it does not.
+
+    Parameters
+    ----------
+    scores : (T,) array of float64
+        `cut_scores` of the steps around.
+    differences : (T,) array
+        Mean absolute differences of the same steps.
+    at : int
+        The step asked about.
+    """
+    score = scores[at]
+    if score < _CUT_SCORE:
+        return False
+    near = scores[max(0, at - _NEIGHBOURS) : at + _NEIGHBOURS + 1]
+    beside = [float(differences[k]) for k in (at - 1, at + 1) if 0 <= k < len(differences)]
+    others = np.delete(scores, at)
+    alone = float(differences[at]) >= _DIFFERENCE_RATIO * max(beside, default=0.0)
+    return bool(alone and score >= near.max() and (not others.size or score >= _CUT_RATIO * np.median(others)))
+
+
+def returns(before: Array, later: Array, difference: float) -> bool:
+    """Whether a later picture looks like the one before a jump of mean `difference` grey levels: then it was a flash."""
+    gone = np.abs(later.astype(np.int16) - before).mean()
+    return bool(gone < _RETURN_SHARE * difference)
