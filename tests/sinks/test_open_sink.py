@@ -56,7 +56,7 @@ def test_a_sink_passes_through_and_nothing_means_memory():
         ("out.mp5", r"no sink writes 'out\.mp5': known are \.avi, \.csv", "Did you mean 'out.mp4'?"),
         ("out.png", r"no sink writes 'out\.png'", "Number the images: '%06d.png'."),
         ("out/%06d.npy", r"no sink writes '%06d\.npy'", ""),
-        ("mqtt://host/topic", r"no sink writes to mqtt://: known are", "plugin"),
+        ("amqp://host/topic", r"no sink writes to amqp://: known are", "plugin"),
         ("nowhere/out.mp4", r"cannot write nowhere/out\.mp4: 'nowhere' does not exist", "mkdir -p nowhere"),
         ("nowhere/out/%d.png", r"cannot write nowhere/out: 'nowhere' does not exist", "mkdir -p nowhere"),
         ("file.txt/out.npy", r"'file\.txt' is not a folder", ""),
