@@ -13,6 +13,7 @@ from hyperframes.cli.bench import bench
 from hyperframes.cli.budget import budget
 from hyperframes.cli.demo import demo
 from hyperframes.cli.doctor import doctor
+from hyperframes.cli.journal import journal
 from hyperframes.cli.operators import operators
 from hyperframes.cli.plan import plan
 from hyperframes.cli.run import run
@@ -76,8 +77,13 @@ EPILOGS = {
     "run": "Reads video of any kind, y4m (- is standard input), images (a folder, 'in/*.png', in/%06d.png), .npy, .zarr, "
     ".csv, .tsv, .parquet, raw samples (x.raw?shape=480,640&dtype=uint8) and synthetic:moving. Writes .mp4, .mkv, .mov, "
     ".webm, .avi, .y4m (- is standard output), images (out/ or out/%06d.png), .npy, .zarr, .csv, .parquet, .jsonl, mqtt:// "
-    "and nats:// (messages) and null: (nothing). docs/formats.md has them all, with their options and an example of --config."
+    "and nats:// (messages) and null: (nothing). docs/formats.md has them all, with their options and an example of --config.",
+    "journal": "Conditions compare a field by =, !=, <, <=, >, >=, ~ (contains), between A and B or in (A, B), and are joined by "
+    "and, or, not and brackets. Fields: stream, time (when its frames were taken), outcome (delivered, dropped, open), reason, "
+    "seal_reason, frame (an id it holds), frames (how many), sequence, id, kind, epoch, run, error, sealed, started, ended, "
+    "wait, latency, duration. Times are 12:00, 12:00:01.5 or 2026-11-30T12:00, without a date of the journal's last day; "
+    "durations 200ms or 1.5s.",
 }
 
-for command in (run, plan, tune, budget, operators, doctor, bench, demo):
+for command in (run, plan, tune, budget, journal, operators, doctor, bench, demo):
     app.command(cls=_Command, epilog=EPILOGS.get(command.__name__))(command)

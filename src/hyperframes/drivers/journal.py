@@ -4,6 +4,9 @@ Offline and live write the same tables; what to write and when is the driver's b
 
     runs         one row for every start: what ran on what (`facts`), when, and how it ended
     hyperframes  one row a hyperframe: range, ids, when it was sealed, started, done and ended, what became of it and why
+    losses       live: frames given up outside of hyperframes, by stream and reason
+    states       live: streams that were added, lost, came back, ended
+    unwritten    live: how much of this is missing, and why
     outputs      how far each output is safe on the disk, and what its sink needs to go on from there
     snapshots    what sequential stages carried after a hyperframe
 """
@@ -14,6 +17,8 @@ import contextlib
 import hashlib
 import io
 import json
+import operator
+import os
 import sqlite3
 import time
 from collections.abc import Mapping
@@ -30,10 +35,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Journal", "Life", "LockedJournalError", "Safe", "journal_beside", "packed", "remove_files", "unpacked"]
 
-VERSION = 1
+VERSION = 2
 """Of the tables; a journal of another version is not read."""
 KEPT_LIVES = 10_000
 """Newest hyperframes that are kept, besides those that resume needs and those that failed."""
+KEPT_LOSSES = 1_000_000
+"""Newest rows of the other tables that a live journal keeps in any case."""
 _APPLICATION = 0x48464A4C  # "HFJL": tells a journal from other SQLite files
 _PIECE_BYTES = 64 << 20  # SQLite holds blobs of less than 1 GB
 _BUSY_SECONDS = 0.5
@@ -70,9 +77,52 @@ CREATE TABLE hyperframes (
     error TEXT NOT NULL,
     frames_out INTEGER,
     filtered INTEGER,
+    frames INTEGER,
+    epoch TEXT,
+    pts TEXT,
+    clocks TEXT,
+    first_ns INTEGER,
+    last_ns INTEGER,
+    queued_ns INTEGER,
+    wait_ns INTEGER,
+    span_error_seconds REAL,
+    gaps TEXT,
+    worker INTEGER,
+    duration_ns INTEGER,
+    core TEXT,
     UNIQUE (run, sequence)
 );
 CREATE INDEX hyperframes_by_stop ON hyperframes (stop);
+CREATE INDEX hyperframes_by_seal ON hyperframes (sealed_ns);
+CREATE TABLE losses (
+    number INTEGER PRIMARY KEY,
+    run INTEGER NOT NULL,
+    stream TEXT NOT NULL,
+    epoch TEXT,
+    reason TEXT NOT NULL,
+    frames INTEGER NOT NULL,
+    frame_ids TEXT NOT NULL,
+    first_ns INTEGER,
+    last_ns INTEGER,
+    ended_ns INTEGER NOT NULL
+);
+CREATE TABLE states (
+    number INTEGER PRIMARY KEY,
+    run INTEGER NOT NULL,
+    stream TEXT NOT NULL,
+    epoch TEXT,
+    state TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    told_ns INTEGER NOT NULL
+);
+CREATE TABLE unwritten (
+    number INTEGER PRIMARY KEY,
+    run INTEGER NOT NULL,
+    observations INTEGER NOT NULL,
+    from_ns INTEGER NOT NULL,
+    until_ns INTEGER NOT NULL,
+    reason TEXT NOT NULL
+);
 CREATE TABLE outputs (name TEXT PRIMARY KEY, frame INTEGER NOT NULL, wanted INTEGER, token BLOB NOT NULL);
 CREATE TABLE snapshots (
     frame INTEGER NOT NULL,
@@ -118,6 +168,36 @@ class Life:
     filtered: int | None = None
     """Results left out in all by then."""
 
+    # Live only: times of frames are Unix nanoseconds of the clock that they have.
+    frames: int | None = None
+    """Real frames it owns."""
+    epoch: str | None = None
+    """JSON: of its stream, or a list where it is of several."""
+    pts: str | None = None
+    """JSON: times of its frames, shaped like `frame_ids`; -1 where no frame stands."""
+    clocks: str | None = None
+    """JSON: of each stream, ``capture`` or ``arrival``."""
+    first_ns: int | None = None
+    """Time of its first frame."""
+    last_ns: int | None = None
+    """Time of its last frame."""
+    queued_ns: int | None = None
+    wait_ns: int | None = None
+    """From its first frame's arrival to the seal."""
+    span_error_seconds: float | None = None
+    gaps: str | None = None
+    """JSON: ranges of frames known to be missing."""
+    worker: int | None = None
+    duration_ns: int | None = None
+    """At work."""
+    core: str | None = None
+    """JSON: what else its header says, for a replay."""
+
+    @property
+    def streams(self) -> list[str]:
+        """Names of its streams in order."""
+        return self.stream.split("\n")
+
 
 @dataclass(frozen=True, slots=True)
 class Safe:
@@ -160,6 +240,9 @@ class Journal:
     ----------
     path : Path
         Of the file; made when it is missing.
+    shared : bool
+        Whether others may read it meanwhile. Its transactions then survive a kill, but the last ones may not survive a
+        power cut.
 
     Raises
     ------
@@ -172,21 +255,25 @@ class Journal:
     power cut too, since every transaction is flushed. Used by one thread at a time.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, shared: bool = False) -> None:
         self.path = path
+        self._shared, self._lock_file = shared, -1
         with self._told():
             self._db = sqlite3.connect(path, _BUSY_SECONDS, isolation_level=None, check_same_thread=False)
         try:
             with self._told():
                 self._open()
         except BaseException:
-            self._db.close()
+            self.close()
             raise
 
     def _open(self) -> None:
-        self._db.execute("PRAGMA locking_mode = EXCLUSIVE")
+        if self._shared:
+            self._lock()
+        else:
+            self._db.execute("PRAGMA locking_mode = EXCLUSIVE")
         self._db.execute("PRAGMA journal_mode = WAL")
-        self._db.execute("PRAGMA synchronous = FULL")
+        self._db.execute(f"PRAGMA synchronous = {'NORMAL' if self._shared else 'FULL'}")
         with self._transaction():
             if self._number("PRAGMA user_version") == 0 and not self._number("SELECT count(*) FROM sqlite_master"):
                 for statement in filter(str.strip, _TABLES.split(";")):
@@ -205,6 +292,16 @@ class Journal:
         (verdict,) = self._db.execute("PRAGMA quick_check(1)").fetchone()
         if verdict != "ok":
             raise self._damaged(str(verdict))
+
+    def _lock(self) -> None:
+        """Keep other writers out; readers may come. The lock goes with the process, however it ends."""
+        import fcntl
+
+        self._lock_file = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(self._lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise self._locked() from None
 
     def _number(self, query: str) -> int:
         return int(self._db.execute(query).fetchone()[0])
@@ -250,6 +347,81 @@ class Journal:
             if snapshot is not None:
                 self._put_snapshot(*snapshot)
             self._prune(needed_from)
+
+    def write_live(
+        self,
+        run: int,
+        lives: Iterable[Life],
+        losses: Iterable[tuple[Any, ...]] = (),
+        states: Iterable[tuple[Any, ...]] = (),
+        unwritten: Iterable[tuple[Any, ...]] = (),
+    ) -> None:
+        """Write, all or nothing, what a live run told since the last time.
+
+        Parameters
+        ----------
+        run : int
+            What `begin` returned.
+        lives : iterable of Life
+            New or changed ones; their sequence numbers are those of the file.
+        losses : iterable of tuple
+            (stream, epoch, reason, frames, frame_ids, first_ns, last_ns, ended_ns)
+        states : iterable of tuple
+            (stream, epoch, state, reason, told_ns)
+        unwritten : iterable of tuple
+            (observations, from_ns, until_ns, reason)
+        """
+        with self._told(), self._transaction():
+            self._db.executemany(_PUT_LIVE, [(life.sequence, run, *_values(life)) for life in lives])
+            self._db.executemany(_PUT_LOSS, [(run, *loss) for loss in losses])
+            self._db.executemany(_PUT_STATE, [(run, *state) for state in states])
+            self._db.executemany(_PUT_UNWRITTEN, [(run, *gap) for gap in unwritten])
+
+    def next_sequence(self) -> int:
+        """Return the number of the next hyperframe: one more than the last that was written down."""
+        with self._told():
+            return self._number("SELECT coalesce(max(number), -1) + 1 FROM hyperframes")
+
+    def retain(self, *, rows: int | None, nbytes: int | None, before_ns: int | None, at_most: int = 5_000) -> bool:
+        """Remove the oldest of what is over; return whether there is more to remove.
+
+        Parameters
+        ----------
+        rows : int, optional
+            Hyperframes to keep.
+        nbytes : int, optional
+            Bytes to keep.
+        before_ns : int, optional
+            Unix nanoseconds: what ended before goes.
+        at_most : int
+            Hyperframes removed at once, so that nobody waits long.
+        """
+        with self._told(), self._transaction():
+            for table in ("losses", "states", "unwritten"):  # however few hyperframes there are
+                query = f"DELETE FROM {table} WHERE number <= (SELECT max(number) FROM {table}) - ?"
+                self._db.execute(query, (rows or KEPT_LOSSES,))
+            first, last = self._db.execute("SELECT min(number), max(number) FROM hyperframes").fetchone()
+            if first is None:
+                return False
+            until = first
+            if rows is not None:
+                until = max(until, last - rows + 1)
+            if before_ns is not None:
+                query = "SELECT max(number) + 1 FROM (SELECT number FROM hyperframes WHERE sealed_ns < ? ORDER BY sealed_ns DESC LIMIT 1)"
+                until = max(until, self._db.execute(query, (before_ns,)).fetchone()[0] or 0)
+            if nbytes is not None and self._number("PRAGMA page_count") > 0:
+                used = self._number("PRAGMA page_count") - self._number("PRAGMA freelist_count")
+                if used * self._number("PRAGMA page_size") > nbytes:
+                    until = max(until, first + max(1, (last - first) // 10))
+            until = min(until, last)  # the newest stays, so that numbers go on from it
+            stop = min(until, first + at_most)
+            if stop <= first:
+                return False
+            self._db.execute("DELETE FROM hyperframes WHERE number < ?", (stop,))
+            oldest = self._db.execute("SELECT sealed_ns FROM hyperframes ORDER BY number LIMIT 1").fetchone()[0] or 0
+            self._db.execute("DELETE FROM losses WHERE ended_ns < ?", (oldest,))
+            self._db.execute("DELETE FROM states WHERE told_ns < ?", (oldest,))
+            return bool(stop < until)
 
     def _put_snapshot(self, frame: int, data: bytes) -> None:
         self._db.execute("DELETE FROM snapshots WHERE frame = ?", (frame,))
@@ -317,6 +489,9 @@ class Journal:
     def close(self) -> None:
         """Close the file; safe to call twice."""
         self._db.close()
+        lock_file, self._lock_file = self._lock_file, -1
+        if lock_file >= 0:  # only now: closing it would take SQLite's own locks with it
+            os.close(lock_file)
 
     def remove(self) -> None:
         """Close and remove the file."""
@@ -347,11 +522,7 @@ class Journal:
     def _said(self, error: sqlite3.Error) -> SinkError:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
-            return LockedJournalError(
-                f"another run is writing the same output: its journal {self.path} is locked",
-                sink=str(self.path),
-                hint="Wait for it, stop it, or write to another name.",
-            )
+            return self._locked()
         if code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
             return self._damaged(str(error))
         reason = "disk full" if code == sqlite3.SQLITE_FULL else str(error)
@@ -359,6 +530,13 @@ class Journal:
             f"cannot write the journal {self.path}: {reason}",
             sink=str(self.path),
             hint="Free some space, and check that its folder may be written to.",
+        )
+
+    def _locked(self) -> LockedJournalError:
+        return LockedJournalError(
+            f"another run is writing the same output: its journal {self.path} is locked",
+            sink=str(self.path),
+            hint="Wait for it, stop it, or write to another name.",
         )
 
     def _damaged(self, how: str) -> SinkError:
@@ -371,7 +549,17 @@ class Journal:
 
 _NAMES = [field.name for field in fields(Life)]
 _COLUMNS = ", ".join(_NAMES)
+_values = operator.attrgetter(*_NAMES)
 _UPSERT = f"INSERT OR REPLACE INTO hyperframes (run, {_COLUMNS}) VALUES (?, {', '.join('?' * len(_NAMES))})"
+_PUT_LIVE = (
+    f"INSERT OR REPLACE INTO hyperframes (number, run, {_COLUMNS}) VALUES (?, ?, {', '.join('?' * len(_NAMES))})"
+)
+_PUT_LOSS = (
+    "INSERT INTO losses (run, stream, epoch, reason, frames, frame_ids, first_ns, last_ns, ended_ns) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+_PUT_STATE = "INSERT INTO states (run, stream, epoch, state, reason, told_ns) VALUES (?, ?, ?, ?, ?, ?)"
+_PUT_UNWRITTEN = "INSERT INTO unwritten (run, observations, from_ns, until_ns, reason) VALUES (?, ?, ?, ?, ?)"
 
 
 def remove_files(path: Path) -> None:

@@ -1,0 +1,125 @@
+"""``hyperframes journal``: what happened to every hyperframe of a run."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from pathlib import Path  # noqa: TC003 - typer reads annotations
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hyperframes.cli import _options, _show
+
+if TYPE_CHECKING:
+    from hyperframes.drivers.journal import Life
+    from hyperframes.drivers.journal_reading import Found, JournalReader, Loss
+
+__all__ = ["journal"]
+
+
+def journal(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="What 'live --journal FILE' wrote, or is writing.")],
+    where: Annotated[
+        str,
+        typer.Option(
+            metavar="CONDITION",
+            help="Such as 'stream = cam3 and time between 12:00 and 12:01 and outcome = dropped'.",
+            show_default="all",
+        ),
+    ] = "",
+    limit: Annotated[int, typer.Option(metavar="N", min=0, help="Show the newest N of each; 0: all.")] = 1000,
+    as_json: _options.Json = False,
+    debug: _options.Debug = False,
+) -> None:
+    """Tell what happened to every hyperframe: delivered, dropped and why, or still open.
+
+    Example: hyperframes journal plant.journal --where 'stream = cam3 and outcome = dropped'
+    """
+    from hyperframes.drivers.journal_reading import JournalReader
+
+    with JournalReader(file) as reader:
+        found = reader.find(where, limit=limit or None)
+        if as_json:
+            print(json.dumps(_as_json(reader, found), indent=2))
+        else:
+            _print(reader, found)
+
+
+def _as_json(reader: JournalReader, found: Found) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    from hyperframes.drivers.journal_reading import life_to_json
+
+    return {
+        "runs": [asdict(run) for run in reader.runs()],
+        "hyperframes": [life_to_json(life) for life in found.hyperframes],
+        "frames_dropped": [loss.to_json() for loss in found.losses],
+        "total_hyperframes": found.num_hyperframes,
+        "total_frames_dropped": found.num_losses,
+        "frames": {f"{outcome}:{reason}" if reason else outcome: n for (outcome, reason), n in found.outcomes.items()},
+    }
+
+
+def _print(reader: JournalReader, found: Found) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    entries = [*map(_life_row, found.hyperframes), *map(_loss_row, found.losses)]
+    if entries:
+        table = Table(box=None, pad_edge=False)
+        for name in ("taken", "number", "stream", "frames", "sealed by", "became", "why", "latency"):
+            table.add_column(name, justify="right" if name in {"number", "latency"} else "left")
+        for _, row in sorted(entries, key=lambda entry: entry[0]):
+            table.add_row(*map(Text, row))
+        _show.console().print(table)
+    print(_summary(found))
+    missing = sum(run.unwritten for run in reader.runs())
+    if missing:
+        _show.tell(
+            "warning", f"{missing} observations are missing from this journal: it could not be written for a while"
+        )
+
+
+def _life_row(life: Life) -> tuple[int, tuple[str, ...]]:
+    at = life.first_ns or life.sealed_ns or 0
+    ended = life.ended_ns is not None and life.sealed_ns is not None
+    latency = f"{(life.ended_ns - life.sealed_ns) / 1e6:.1f} ms" if ended else ""  # type: ignore[operator]  # both are there
+    streams = life.streams
+    named = streams[0] if len(streams) == 1 else f"{streams[0]} and {len(streams) - 1} more"
+    ids = _ids(json.loads(life.frame_ids)) if life.frame_ids else f"{life.start}-{life.stop - 1}"
+    why = life.reason + (f": {life.error}" if life.error else "")
+    return at, (_clock(at), str(life.sequence), named, ids, life.seal_reason, life.outcome or "open", why, latency)
+
+
+def _loss_row(loss: Loss) -> tuple[int, tuple[str, ...]]:
+    at = loss.first_ns or loss.ended_ns
+    return at, (_clock(at), "", loss.stream, _ids(json.loads(loss.frame_ids)), "", "dropped", loss.reason, "")
+
+
+def _ids(ids: Any) -> str:
+    """Return the least and the greatest id, and how many there are where that does not follow."""
+    flat = [number for row in ids for number in row] if ids and isinstance(ids[0], list) else ids
+    real = [number for number in flat if number >= 0]
+    if not real:
+        return f"{len(flat)} without id"
+    span = f"{min(real)}-{max(real)}" if len(real) > 1 else str(real[0])
+    return span if max(real) - min(real) + 1 == len(real) else f"{span} ({len(real)})"
+
+
+def _clock(ns: int) -> str:
+    when = datetime.datetime.fromtimestamp(ns // 1_000_000_000).astimezone()
+    return f"{when:%Y-%m-%d %H:%M:%S}.{ns // 1_000_000 % 1000:03d}"
+
+
+def _summary(found: Found) -> str:
+    from hyperframes.drivers.quantity import count_text
+
+    parts = [
+        f"{frames} {outcome}{f' ({reason})' if reason else ''}"
+        for (outcome, reason), frames in sorted(found.outcomes.items(), key=lambda item: -item[1])
+    ]
+    shown = len(found.hyperframes) + len(found.losses)
+    total = found.num_hyperframes + found.num_losses
+    cut = f"; the newest {shown} of {total} rows are shown" if shown < total else ""
+    return f"{count_text(found.num_hyperframes, 'hyperframe')}; frames: {', '.join(parts) or 'none'}{cut}"
