@@ -18,7 +18,7 @@ NONE_IS_FINE = $(if $(strip $(ARGS)),|| [ $$? -eq 5 ])
 CHECKS := fast types lint layers
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fast lint types layers bench docs size requirements nightly coverage debian hooks clean
+.PHONY: help demo test check fast lint types layers bench rivals docs size requirements nightly coverage debian hooks clean
 
 help:  ## say what can be made
 	@grep -hE '^[a-z-]+:.*  ## ' $(MAKEFILE_LIST) | sed 's/:.*  ## /\t/' | expand -t 14 | sort
@@ -68,6 +68,10 @@ coverage: $(READY)-dev debian  ## run all tests and report which branches none o
 bench: $(READY)-dev debian  ## run the benchmarks as timings
 	$(PYTEST) benchmarks --benchmark-enable --benchmark-only $(ARGS)
 
+rivals: $(READY)-dev debian  ## compare with ffmpeg, VapourSynth, dask, ... in environments of their own (half an hour)
+	$(BIN)/python benchmarks/rivals/runner.py $(ARGS)
+	$(BIN)/python tools/benchmarks.py
+
 # Gates ----------------------------------------------------------------------------------------------------------------
 
 check: $(READY)-dev  ## lint, types, layers and the fast tests, side by side: under a minute on an idle machine
@@ -87,9 +91,10 @@ layers: $(READY)-dev  ## imports point down the flow
 requirements: $(READY)-dev  ## write docs/requirements.md
 	$(BIN)/python tools/requirements.py
 
-docs: $(READY)-dev requirements  ## write the pages that are made from code: requirements, operators, commands
+docs: $(READY)-dev requirements  ## write the pages that are made from code: requirements, operators, commands, benchmarks
 	$(BIN)/python tools/operators.py
 	$(BIN)/python tools/commands.py
+	$(BIN)/python tools/benchmarks.py
 
 hooks: $(READY)-dev  ## run the quick gates before every commit
 	$(BIN)/pre-commit install

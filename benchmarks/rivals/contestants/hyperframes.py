@@ -1,0 +1,328 @@
+"""Hyperframes itself, and the limits of the machine that it is held against: a copy of the frames."""
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from measure import Case
+
+MEAN = "temporal_mean:radius=2"
+CHAIN = ("temporal_mean:radius=2", "temporal_median:radius=1", "temporal_mean:radius=1")
+HEAVY = "bilateral"
+
+
+def contest(workload, inputs):
+    """Return the cases of a workload."""
+    return {
+        "memory_rgb": memory_rgb,
+        "file_yuv": lambda i: {"hyperframes": from_file(i, MEAN)},
+        "file_rgb": lambda i: {"hyperframes": from_file(i, MEAN, pixel_format="rgb24")},
+        "h264_veryfast": lambda i: h264(i, "veryfast"),
+        "h264_ultrafast": lambda i: h264(i, "ultrafast"),
+        "median_yuv": median_yuv,
+        "chain": chain,
+        "scaling": scaling,
+        "python_only": python_only,
+        "sampling": sampling,
+        "sensor_5": lambda i: sensor(i, 2),
+        "sensor_51": lambda i: sensor(i, 25),
+        "peak_memory": peak_memory,
+        "arrays_out": arrays_out,
+    }.get(workload, lambda i: addressed(i, workload))(inputs)
+
+
+def in_memory(source, operators, **options):
+    """Return the case of a run whose results are dropped."""
+    import hyperframes as hf
+
+    def run():
+        return hf.run(source, operators, to="null:", **options).frames_out
+
+    return Case(run, lambda: streamed(source, operators, **options))
+
+
+def streamed(source, operators, **options):
+    """Yield the results of a run, a frame at a time."""
+    import numpy as np
+
+    import hyperframes as hf
+
+    for clip in hf.stream(source, operators, **options):
+        for t in range(len(clip)):
+            yield np.concatenate([plane[t].reshape(-1) for plane in clip.planes])
+
+
+def kept(source, operators, **options):
+    """Return the case of a run whose results are one array in memory."""
+    import hyperframes as hf
+
+    def run():
+        return len(hf.run(source, operators, **options).array)
+
+    return Case(run, lambda: hf.run(source, operators, **options).array)
+
+
+def from_file(inputs, operators, **options):
+    """Return the case of a run over the clip, results dropped."""
+    return in_memory(inputs.clip, operators, **options)
+
+
+def memory_rgb(inputs):
+    import numpy as np
+
+    frames = np.load(Path(inputs.memory) / "rgb.npy")
+    return {
+        "hyperframes": in_memory(frames, MEAN),
+        "hyperframes, kept": kept(frames, MEAN),
+        "limit: copy": Case(copy(frames, np.zeros_like(frames))),
+        "limit: copy to 8 frames, reused": Case(copy(frames, np.zeros_like(frames[:8]))),
+    }
+
+
+def copy(frames, target):
+    """Return a function that copies `frames` into `target`, over and over where it is shorter, on two threads."""
+    import numpy as np
+
+    pool = ThreadPoolExecutor(2)
+    half = frames.shape[1] // 2
+
+    def part(rows):
+        for t in range(0, len(frames), len(target)):
+            piece = frames[t : t + len(target)]
+            np.copyto(target[: len(piece), rows], piece[:, rows])
+
+    def run():
+        list(pool.map(part, (slice(0, half), slice(half, None))))
+        return len(frames)
+
+    return run
+
+
+def h264(inputs, preset):
+    import av
+
+    from hyperframes.sinks.video import VideoSink
+
+    path = Path(inputs.scratch) / f"hyperframes_{preset}.mp4"
+
+    def run():
+        import hyperframes as hf
+
+        return hf.run(inputs.clip, MEAN, to=VideoSink(path, quality=20, preset=preset)).frames_out
+
+    def frames():
+        run()
+        with av.open(str(path)) as container:
+            container.streams.video[0].thread_type = "AUTO"
+            for frame in container.decode(video=0):
+                yield frame.to_ndarray()
+
+    return {
+        f"hyperframes {preset}": Case(run, frames, facts=lambda: {"bytes": path.stat().st_size}),
+        "exact result": Case(None, lambda: streamed(inputs.clip, MEAN)),
+    }
+
+
+def median_yuv(inputs):
+    import numpy as np
+
+    frames = np.load(Path(inputs.memory) / "yuv.npy")
+    return {
+        "hyperframes": in_memory(frames, "temporal_median:radius=2"),
+        "limit: copy": Case(copy(frames, np.zeros_like(frames))),
+    }
+
+
+def chain(inputs):
+    import numpy as np
+
+    import hyperframes as hf
+
+    frames = np.load(Path(inputs.memory) / "yuv.npy")
+
+    def one_after_another():
+        result = frames
+        for operator in CHAIN:
+            result = hf.run(result, operator).array
+        return result
+
+    return {
+        "hyperframes, fused": in_memory(frames, CHAIN),
+        "hyperframes, fused and kept": kept(frames, CHAIN),
+        "three runs, arrays between": Case(lambda: len(one_after_another()), one_after_another),
+        "three kernels, arrays reused": bare_kernels(frames),
+    }
+
+
+def bare_kernels(frames):
+    """Return the case of the same kernels without an engine: whole arrays, made once, two threads over pixels."""
+    import numpy as np
+
+    from hyperframes.frames import FrameSpec
+    from hyperframes.operators import View, Worker, create
+    from hyperframes.packing import Boundary, pad, view
+
+    pool = ThreadPoolExecutor(2)
+    spec = FrameSpec.array(frames.shape[1:], frames.dtype)
+    between = [np.zeros_like(frames) for _ in CHAIN]
+
+    def split(total, part):
+        list(pool.map(part, (0, total // 2), (total // 2, total)))
+
+    steps = []
+    for name in CHAIN:
+        operator = create(name)
+        contract = operator.configure((spec,))
+        steps.append((operator, contract, operator.prepare(Worker(split=split))))
+
+    def run():
+        source = frames
+        for (operator, contract, prepared), out in zip(steps, between, strict=True):
+            (whole,) = view((source,), np.arange(len(source)), spec, len(source), contract.halo)
+            hyperframe = pad(whole, contract.halo, Boundary())
+            operator.apply((hyperframe,), (View(contract.outputs[0], 0, len(out), (out,)),), None, prepared)
+            source = out
+        return len(source)
+
+    def results():
+        run()
+        return between[-1]
+
+    return Case(run, results)
+
+
+def scaling(inputs):
+    import numpy as np
+    from tasks import SCALING_FRAMES
+
+    frames = np.load(Path(inputs.memory) / "rgb.npy")[:SCALING_FRAMES, ::2, ::2].copy()
+    return {f"{n} worker{'s' * (n > 1)}": shared(frames, HEAVY, workers=n, size=4) for n in (1, 2)}
+
+
+def shared(frames, operators, **options):
+    """Return the case of a run that tells its scheduler share."""
+    import hyperframes as hf
+
+    told = {}
+
+    def run():
+        result = hf.run(frames, operators, to="null:", **options)
+        told["scheduler_share"] = result.scheduler_share
+        return result.frames_out
+
+    return Case(run, lambda: streamed(frames, operators, **options), facts=lambda: dict(told))
+
+
+def python_only(inputs):
+    import numpy as np
+    from plain_python import threshold
+    from tasks import PYTHON_FRAMES
+
+    frames = np.load(Path(inputs.memory) / "yuv.npy")[:, :1080:6, ::6].copy()
+    frames = np.concatenate([frames] * (PYTHON_FRAMES // len(frames)))
+    return {
+        f"{executor}, {n} worker{'s' * (n > 1)}": shared(frames, threshold, executor=executor, workers=n, size=8)
+        for executor in ("threads", "processes")
+        for n in (1, 2)
+    }
+
+
+def sampling(inputs):
+    from tasks import non_uniform
+
+    import hyperframes as hf
+
+    wanted = non_uniform(inputs.num_frames)
+
+    def planar():
+        with hf.open(inputs.clip) as video:
+            return video.frames(wanted)
+
+    def rgb():
+        return hf.run(planar(), pixel_format="rgb24").array
+
+    return {
+        "hyperframes, RGB": Case(lambda: len(rgb()), rgb),
+        "hyperframes, YUV": Case(lambda: len(planar())),
+    }
+
+
+def addressed(inputs, workload):
+    """Return every seventh frame of an awkward clip, asked for by position."""
+    import hyperframes as hf
+
+    if workload not in inputs.odd:
+        return {}
+
+    told = {}
+
+    def frames():
+        with hf.open(inputs.odd[workload]) as video:
+            told["declared"] = video.num_frames
+            for position in range(0, video.count(), 7):
+                yield hf.run(video.frames([position]), pixel_format="rgb24").array
+
+    return {"hyperframes": Case(None, frames, facts=lambda: dict(told))}
+
+
+def sensor(inputs, radius):
+    from tasks import pieces, sensor_rows
+
+    import hyperframes as hf
+
+    rows, operator = sensor_rows(), f"temporal_mean:radius={radius}"
+
+    def means():
+        return hf.run(rows, operator).array
+
+    return {"hyperframes": Case(lambda: len(means()), lambda: pieces(means()))}
+
+
+def peak_memory(inputs):
+    return {f"hyperframes, {word}": planned(inputs.clip, pf) for word, pf in (("YUV", "native"), ("RGB", "rgb24"))}
+
+
+def planned(clip, pixel_format):
+    """Return the case of a run that tells what was planned for it."""
+    import hyperframes as hf
+    from hyperframes.drivers.setup import Setup
+
+    told = {}
+
+    def run():
+        pipeline = hf.Pipeline.of(clip, MEAN, to="null:", pixel_format=pixel_format)
+        setup = Setup(pipeline)
+        try:
+            told["planned_bytes"] = setup.memory_bytes()
+        finally:
+            setup.close()
+        result = hf.run(pipeline)
+        told.update(told_peak_bytes=result.peak_memory_bytes, size=result.size, workers=result.workers)
+        return result.frames_out
+
+    return Case(run, facts=lambda: dict(told))
+
+
+def arrays_out(inputs):
+    import shutil
+
+    import numpy as np
+
+    import hyperframes as hf
+
+    frames = np.load(Path(inputs.memory) / "rgb.npy")
+    cases = {}
+    for suffix in ("npy", "zarr"):
+        path = Path(inputs.scratch) / f"hyperframes.{suffix}"
+
+        def remove(path=path):
+            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+
+        def run(path=path):
+            return hf.run(frames, to=str(path), size=16).frames_out
+
+        def read(path=path, run=run):
+            run()
+            return streamed(str(path), ())
+
+        cases[f"hyperframes, {suffix}"] = Case(run, read, before=remove)
+    return cases

@@ -1,0 +1,68 @@
+"""zarr and NumPy: writing frames as arrays, by default and with the setting that is fastest."""
+
+import shutil
+from pathlib import Path
+
+from measure import Case
+
+CHUNK = 16
+
+
+def contest(workload, inputs):
+    """Return the cases of a workload."""
+    if workload != "arrays_out":
+        return {}
+    import numpy as np
+
+    frames = np.load(Path(inputs.memory) / "rgb.npy")
+    scratch = Path(inputs.scratch)
+    return {
+        "zarr, default": zarr_case(frames, scratch / "default.zarr"),
+        "zarr, no look for empty chunks": zarr_case(
+            frames, scratch / "fast.zarr", compressors=None, config={"write_empty_chunks": True}
+        ),
+        "zarr, no compression": zarr_case(frames, scratch / "plain.zarr", compressors=None),
+        "NumPy save": npy_case(scratch / "save.npy", lambda path: np.save(path, frames), len(frames)),
+        "NumPy open_memmap": npy_case(scratch / "map.npy", lambda path: mapped(frames, path), len(frames)),
+    }
+
+
+def zarr_case(frames, path, **settings):
+    import zarr
+
+    def run():
+        array = zarr.create_array(
+            store=str(path), shape=frames.shape, chunks=(CHUNK, *frames.shape[1:]), dtype=frames.dtype, **settings
+        )
+        for t in range(0, len(frames), CHUNK):
+            array[t : t + CHUNK] = frames[t : t + CHUNK]
+        return len(frames)
+
+    def results():
+        run()
+        return zarr.open_array(str(path), mode="r")[:]
+
+    return Case(run, results, before=lambda: shutil.rmtree(path, ignore_errors=True))
+
+
+def npy_case(path, write, num_frames):
+    import numpy as np
+
+    def run():
+        write(path)
+        return num_frames
+
+    def results():
+        run()
+        return np.load(path)
+
+    return Case(run, results, before=lambda: path.unlink(missing_ok=True))
+
+
+def mapped(frames, path):
+    import numpy as np
+
+    target = np.lib.format.open_memmap(path, "w+", frames.dtype, frames.shape)
+    for t in range(0, len(frames), CHUNK):
+        target[t : t + CHUNK] = frames[t : t + CHUNK]
+    target.flush()

@@ -1,0 +1,294 @@
+"""Write docs/benchmarks.md and docs/benchmarks.svg from the results that benchmarks/rivals/runner.py left.
+
+python tools/benchmarks.py           write the files
+python tools/benchmarks.py --check   fail when they are not what would be written
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from html import escape
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "benchmarks" / "rivals"))
+
+from agreement import psnr_at
+from summary import QUIET_CORES, Ratio, figure, ratio
+from workloads import WORKLOADS, Target, Workload
+
+PAGE = Path("docs/benchmarks.md")
+CHART = Path("docs/benchmarks.svg")
+RESULTS = Path("benchmarks/results")
+
+HEAD = f"""# Benchmarks against others
+
+<!-- Written by tools/benchmarks.py from benchmarks/results: `make docs`. -->
+
+Each rival runs in an environment of its own with every package pinned (`benchmarks/rivals/envs`), at its best settings,
+in a process that stays for all rounds. Rounds take one case after another in turn, so that whatever the machine does meets
+all of them. Starting, importing and compiling are not counted, nor is the first round, except that the ffmpeg program starts anew
+each time. Ratios are formed within each round; medians over rounds are shown. A round is quiet when other processes used less
+than {QUIET_CORES:g} cores; with fewer than three quiet rounds all count, wall times are then those of a busy machine, and CPU time
+is the figure to read. All results are compared, frame by frame.
+
+Run it: `make rivals`, about half an hour; `python benchmarks/rivals/runner.py --help` says how to run a part. It needs ffmpeg,
+and Python 3.12 for VapourSynth, and installs the rivals (2.5 GB) under the user's cache folder.
+"""
+
+
+def page(results: dict[str, dict[str, Any]]) -> str:
+    """Return the text of docs/benchmarks.md from results by workload."""
+    measured = [(w, results[w.name]) for w in WORKLOADS if w.name in results]
+    parts = [HEAD, *_machines(measured), "## Targets\n", _targets(measured)]
+    parts += [f"![how many times as fast, against the target]({CHART.name})\n"]
+    positions = [(w, r) for w, r in measured if w.kind == "position"]
+    for workload, result in measured:
+        if workload.kind == "time":
+            parts += [f"## {workload.title}\n", _times(workload, result)]
+            if workload.name.startswith("h264"):
+                parts.append(_quality(workload, result))
+        elif workload.kind == "memory":
+            parts += [f"## {workload.title}\n", _memory(result)]
+    if positions:
+        parts += ["## Frames by their position\n", _positions(positions)]
+    parts += ["## Versions\n", _versions(measured)]
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def _machines(measured: list[tuple[Workload, dict[str, Any]]]) -> list[str]:
+    found = {}
+    for _, result in measured:
+        m = result["machine"]
+        text = f"{m['processor']}; {m['cores']} cores, {m['memory_bytes'] / 2**30:.0f} GiB, {m['system']}"
+        found.setdefault(text, []).append(result["when"])
+    return [f"Machine: {text}; measured {min(times)} to {max(times)}.\n" for text, times in found.items()]
+
+
+def rows_of(measured: list[tuple[Workload, dict[str, Any]]]) -> list[tuple[Workload, Target, Ratio]]:
+    """Return every target that was measured, with its ratio."""
+    rows = []
+    for workload, result in measured:
+        for target in workload.targets:
+            found = ratio(result.get("rounds", {}), target)
+            if found is not None:
+                rows.append((workload, target, found))
+    return rows
+
+
+def _targets(measured: list[tuple[Workload, dict[str, Any]]]) -> str:
+    lines = [
+        "| work | against | target | wall | CPU | quiet rounds | reached |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for workload, target, found in rows_of(measured):
+        rival = target.rival + (f" (less {target.less.split(', ')[-1]})" if target.less else "")
+        cpu = f"{_times_text(found.cpu)}" if target.cpu else ""
+        reached = "yes" if found.meets(target.factor) else "no"
+        lines.append(
+            f"| {workload.title} | {rival} | {_times_text(target.factor)} | {_times_text(found.wall)} | {cpu} "
+            f"| {found.quiet} of {found.rounds} | {reached} |"
+        )
+    note = "How many times as long the other took; against a limit, which share of it was reached (CPU the same way)."
+    return "\n".join([*lines, "", note, ""])
+
+
+def _times_text(value: float) -> str:
+    return f"{value:.2f}" if value < 10 else f"{value:.0f}"
+
+
+def _times(workload: Workload, result: dict[str, Any]) -> str:
+    unit = workload.unit.removesuffix("s")
+    lines = [
+        f"| | {workload.unit} a second | CPU a {unit} | quiet rounds | results |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    agreement = result.get("agreement", {})
+    notes = []
+    for label, rounds in sorted(result["rounds"].items(), key=lambda item: _speed(item[1])):
+        compared = _agreement_text(agreement.get(label), workload)
+        if "error" in rounds[0]:
+            lines.append(f"| {label} | failed: {escape(rounds[0]['error'])} | | | |")
+            continue
+        told = figure(rounds)
+        lines.append(
+            f"| {label} | {told.per_second:,.{0 if told.per_second >= 100 else 1}f} | {_small(told.cpu_seconds)} "
+            f"| {told.quiet} of {told.rounds} | {compared} |"
+        )
+        share = rounds[-1].get("facts", {}).get("scheduler_share")
+        if share is not None:
+            notes.append(f"{label}: scheduler share {100 * share:.2f} %.")
+    return "\n".join([*lines, "", *([" ".join(notes), ""] if notes else [])])
+
+
+def _speed(rounds: list[dict[str, Any]]) -> float:
+    return math.inf if "error" in rounds[0] else figure(rounds).seconds
+
+
+def _small(seconds: float) -> str:
+    return f"{seconds * 1e3:.2f} ms" if seconds >= 1e-4 else f"{seconds * 1e9:.1f} ns"
+
+
+def _agreement_text(told: dict[str, Any] | None, workload: Workload) -> str:
+    if told is None:
+        return ""
+    if "error" in told:
+        return f"failed: {escape(told['error'])}"
+    if told.get("reference"):
+        return "the others are compared with these"
+    if told["identical"] == told["num_frames"] == told["num_expected"]:
+        return "the same, bit for bit"
+    counts = (
+        "" if told["num_frames"] == told["num_expected"] else f"{told['num_frames']} of {told['num_expected']} frames; "
+    )
+    where = " at the ends" if told["ends"] else ""
+    if workload.dtype != "u1":
+        return f"{counts}largest difference {told['largest']:.1e}"
+    psnr = f", PSNR {told['psnr']:.1f} dB" if told["psnr"] is not None else ""
+    return f"{counts}{100 * told['differing']:.1f} % of samples differ{where}, by at most {told['largest']:.0f}{psnr}"
+
+
+def _quality(workload: Workload, result: dict[str, Any]) -> str:
+    """Say how good the encoded files are at their size, beside the rival's at equal size."""
+    points, lines = {}, ["| | bytes | PSNR to the exact result |", "| --- | --- | --- |"]
+    for label, told in result["agreement"].items():
+        if "facts" in told and told.get("psnr") is not None:
+            points[label] = (told["facts"]["bytes"], told["psnr"])
+            lines.append(f"| {label} | {points[label][0]:,} | {points[label][1]:.2f} dB |")
+    ours = points.get(workload.targets[0].ours)
+    theirs = [point for label, point in points.items() if label.startswith("ffmpeg")]
+    if ours is None or len(theirs) < 2:
+        return ""
+    gain = ours[1] - psnr_at(ours[0], theirs)
+    return "\n".join(
+        [*lines, "", f"At equal size ours is {abs(gain):.2f} dB {'better' if gain >= 0 else 'worse'}.", ""]
+    )
+
+
+def _memory(result: dict[str, Any]) -> str:
+    lines = ["| | peak | planned for frames | seconds |", "| --- | --- | --- | --- |"]
+    told = []
+    for label, rounds in result["rounds"].items():
+        whole = [r for r in rounds if "error" not in r]
+        if not whole:
+            told.append((math.inf, f"| {label} | failed: {escape(rounds[0]['error'])} | | |"))
+            continue
+        peak = max(r["peak_bytes"] for r in whole)
+        planned = whole[-1].get("facts", {}).get("planned_bytes")
+        text = f"{planned / 1e6:,.0f} MB" if planned else ""
+        seconds = sorted(r["seconds"] for r in whole)[len(whole) // 2]
+        told.append((peak, f"| {label} | {peak / 1e6:,.0f} MB | {text} | {seconds:.1f} |"))
+    note = (
+        "Proportional set size of the process and its children, read every 50 ms in a process started anew each time: the "
+        "interpreter, libraries and the decoder are in it."
+    )
+    return "\n".join([*lines, *(line for _, line in sorted(told)), "", note, ""])
+
+
+def _positions(positions: list[tuple[Workload, dict[str, Any]]]) -> str:
+    columns = [w.title.rpartition(": ")[2] for w, _ in positions]
+    labels = list(dict.fromkeys(label for w, r in positions for label in r["agreement"] if label != w.reference))
+    lines = [f"| wrong frames | {' | '.join(columns)} |", f"| --- |{' --- |' * len(columns)}"]
+    for label in labels:
+        cells = [_position_cell(result["agreement"].get(label)) for _, result in positions]
+        lines.append(f"| {label} | {' | '.join(cells)} |")
+    note = (
+        "Every seventh frame is asked for by its position and compared with the one at that position in a decode from the "
+        "start (mean absolute difference over 2 of 255 levels: another picture). Missing frames count as wrong."
+    )
+    return "\n".join([*lines, "", note, ""])
+
+
+def _position_cell(told: dict[str, Any] | None) -> str:
+    if told is None:
+        return ""
+    if "error" in told:
+        return escape(told["error"].removeprefix("RuntimeError: ")[:60]).replace("|", "\\|").replace("\n", " ")
+    surplus = told["num_frames"] - told["num_expected"]
+    beyond = f", {surplus} beyond the end" if surplus > 0 else ""
+    return f"{told['wrong']} of {told['compared']}{beyond}"
+
+
+def _versions(measured: list[tuple[Workload, dict[str, Any]]]) -> str:
+    found: dict[str, dict[str, set[str]]] = {}
+    for _, result in measured:
+        for name, packages in result["versions"].items():
+            for package, version in packages.items():
+                found.setdefault(name, {}).setdefault(package, set()).add(version)
+    lines = ["| contestant | versions |", "| --- | --- |"]
+    for name, packages in found.items():
+        text = ", ".join(f"{package} {' / '.join(sorted(versions))}" for package, versions in packages.items())
+        lines.append(f"| {name} | {text} |")
+    return "\n".join([*lines, ""])
+
+
+# Chart ----------------------------------------------------------------------------------------------------------------
+
+LEFT, WIDTH, ROW, BAR = 380, 860, 22, 12
+
+
+def chart(results: dict[str, dict[str, Any]]) -> str:
+    """Return a picture of the targets: a bar for each measured ratio on a logarithmic scale, a mark for the target."""
+    rows = [
+        row for row in rows_of([(w, results[w.name]) for w in WORKLOADS if w.name in results]) if row[1].factor != 1
+    ]
+    values = [v for _, target, found in rows for v in (target.factor, found.wall)]
+    low, high = 0.5, max([10.0, *values]) * 1.6
+    height = ROW * len(rows) + 40
+
+    def x(value: float) -> float:
+        span = math.log(max(value, low) / low) / math.log(high / low)
+        return round(LEFT + (WIDTH - LEFT - 20) * span, 1)
+
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}"',
+        '  role="img" aria-label="how many times as fast as others, against the targets"',
+        '  font-family="system-ui, sans-serif" font-size="12">',
+        "  <style>",
+        "    .text { fill: #777; } .bar { fill: #2f7ed8; } .short { fill: #e07b2c; }",
+        "    .target { stroke: #777; stroke-width: 2; } .grid { stroke: #8884; }",
+        "  </style>",
+    ]
+    for value in (value for value in (1, 2, 5, 10, 20, 50, 100, 200, 500) if value < high):
+        lines.append(f'  <path class="grid" d="M{x(value)} 8V{height - 28}"/>')
+        lines.append(f'  <text class="text" x="{x(value)}" y="{height - 12}" text-anchor="middle">{value}x</text>')
+    for number, (workload, target, found) in enumerate(rows):
+        y = 10 + ROW * number
+        kind = "bar" if found.meets(target.factor) else "short"
+        name = escape(f"{workload.title}: {target.rival}")
+        if len(name) > 62:
+            name = escape(f"{workload.title.split(',')[0][:40]}: {target.rival}")
+        lines.append(f'  <text class="text" x="{LEFT - 8}" y="{y + 10}" text-anchor="end">{name}</text>')
+        width = round(max(1.0, x(found.wall) - x(low)), 1)
+        lines.append(f'  <rect class="{kind}" x="{x(low)}" y="{y}" width="{width}" height="{BAR}" rx="2"/>')
+        lines.append(f'  <path class="target" d="M{x(target.factor)} {y - 3}v{BAR + 6}"/>')
+        at = max(x(found.wall), x(target.factor)) + 6
+        lines.append(f'  <text class="text" x="{at}" y="{y + 10}">{_times_text(found.wall)}</text>')
+    return "\n".join([*lines, "</svg>"]) + "\n"
+
+
+# Files ----------------------------------------------------------------------------------------------------------------
+
+
+def read(root: Path) -> dict[str, dict[str, Any]]:
+    """Return the results by workload."""
+    return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted((root / RESULTS).glob("*.json"))}
+
+
+def main(arguments: list[str], root: Path = ROOT) -> int:
+    """Write or check the page and its chart; return the exit code."""
+    results = read(root)
+    for target, text in ((root / PAGE, page(results)), (root / CHART, chart(results))):
+        if "--check" not in arguments:
+            target.write_text(text, encoding="utf-8")
+        elif not target.exists() or target.read_text(encoding="utf-8") != text:
+            sys.stderr.write(f"error: {target.relative_to(root)} is not what the results say: make docs\n")
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
