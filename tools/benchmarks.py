@@ -43,6 +43,8 @@ and Python 3.12 for VapourSynth, and installs the rivals (2.5 GB) under the user
 def page(results: dict[str, dict[str, Any]]) -> str:
     """Return the text of docs/benchmarks.md from results by workload."""
     measured = [(w, results[w.name]) for w in WORKLOADS if w.name in results]
+    if not measured:
+        return HEAD + "\nNothing has been measured yet.\n"
     parts = [HEAD, *_machines(measured), "## Targets\n", _targets(measured)]
     parts += [f"![how many times as fast, against the target]({CHART.name})\n"]
     positions = [(w, r) for w, r in measured if w.kind == "position"]

@@ -34,7 +34,7 @@ import machine
 from agreement import Stored, compare
 from environments import UnavailableError, python_of
 from measure import Inputs
-from tasks import PYTHON_FRAMES, SCALING_FRAMES, non_uniform
+from tasks import PYTHON_FRAMES, SCALING_FRAMES, STORED_FRAMES, non_uniform
 from workloads import MEMORY_FRAMES, PACKAGES, WORKLOADS, Workload, find
 
 if TYPE_CHECKING:
@@ -264,12 +264,13 @@ def positions(workload: Workload, pythons: dict[str, str], inputs: Inputs, scrat
 
 
 def _length(workload: Workload, inputs: Inputs) -> int:
-    if workload.name in ("memory_rgb", "median_yuv", "chain", "arrays_out"):
+    if workload.name in ("memory_rgb", "median_yuv", "chain"):
         return inputs.num_memory
     lengths = {
         "sampling": len(non_uniform(inputs.num_frames)),
         "scaling": min(SCALING_FRAMES, inputs.num_memory),
         "python_only": PYTHON_FRAMES,
+        "arrays_out": min(STORED_FRAMES, inputs.num_memory),
     }
     return lengths.get(workload.name, inputs.num_frames)
 

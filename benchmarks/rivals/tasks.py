@@ -7,6 +7,8 @@ from typing import Any
 SCALING_FRAMES = 24
 PYTHON_FRAMES = 576
 """Frames of the workloads that compare workers."""
+STORED_FRAMES = 96
+"""Frames of those in memory that are written as arrays."""
 
 
 def non_uniform(num_frames: int, rate: int = 30) -> list[int]:

@@ -236,9 +236,11 @@ def fake(rivals, tmp_path):
         process.close()
 
 
-def test_rounds_take_labels_in_turn_and_the_first_is_left_out(rivals, fake):
-    process = fake()
-    taken = rivals("runner").timed_rounds(dict.fromkeys(process.labels, process), 2, quiet=99)
+def test_rounds_take_labels_in_turn_and_the_first_is_left_out(rivals, fake, monkeypatch):
+    process, waited = fake(), []
+    monkeypatch.setattr(rivals("machine"), "wait_until_quiet", lambda *how: waited.append(how))
+    taken = rivals("runner").timed_rounds(dict.fromkeys(process.labels, process), 2, quiet=0.5)
+    assert waited == [*[(0.5, 0.0)] * 3, *[(0.5, 2.0)] * 4]  # the one that is broken is asked once
     assert set(taken) == {"steady", "off", "broken"}
     assert [r["done"] for r in taken["steady"]] == [5, 5]
     assert all(r["seconds"] > 0 and r["cpu_seconds"] >= 0 and r["other_cores"] >= 0 for r in taken["steady"])
@@ -308,6 +310,7 @@ def results(case):
     return [bytes(memoryview(np.ascontiguousarray(frame)).cast("B")) for frame in case.frames()]
 
 
+@pytest.mark.slow
 def test_our_mean_is_the_mean_and_the_copy_copies(rivals, small):
     cases = rivals("measure").load(str(RIVALS / "contestants" / "hyperframes.py"))("memory_rgb", small)
     frames = np.load(Path(small.memory) / "rgb.npy").astype(int)
@@ -317,6 +320,7 @@ def test_our_mean_is_the_mean_and_the_copy_copies(rivals, small):
     assert [case.run() for case in cases.values()] == [7, 7, 7, 7]
 
 
+@pytest.mark.slow
 def test_our_chain_is_the_same_fused_and_one_after_another(rivals, small):
     cases = rivals("measure").load(str(RIVALS / "contestants" / "hyperframes.py"))("chain", small)
     first, *others = (results(case) for case in cases.values())

@@ -306,10 +306,11 @@ def arrays_out(inputs):
     import shutil
 
     import numpy as np
+    from tasks import STORED_FRAMES
 
     import hyperframes as hf
 
-    frames = np.load(Path(inputs.memory) / "rgb.npy")
+    frames = np.load(Path(inputs.memory) / "rgb.npy")[:STORED_FRAMES]
     cases = {}
     for suffix in ("npy", "zarr"):
         path = Path(inputs.scratch) / f"hyperframes.{suffix}"

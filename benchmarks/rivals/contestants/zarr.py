@@ -13,8 +13,9 @@ def contest(workload, inputs):
     if workload != "arrays_out":
         return {}
     import numpy as np
+    from tasks import STORED_FRAMES
 
-    frames = np.load(Path(inputs.memory) / "rgb.npy")
+    frames = np.load(Path(inputs.memory) / "rgb.npy")[:STORED_FRAMES]
     scratch = Path(inputs.scratch)
     return {
         "zarr, default": zarr_case(frames, scratch / "default.zarr"),
