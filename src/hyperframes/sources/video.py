@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import numpy as np
 
 from hyperframes.errors import FrameError, PipelineError
-from hyperframes.frames import Array, Clip, Frame, FrameSpec
-from hyperframes.media.colour import colour_of
+from hyperframes.frames import Array, Clip, Frame
 from hyperframes.media.container import Place, has_alpha_beside, passthrough_of
 from hyperframes.media.decode import DamagedError, Decoder, Playback
 from hyperframes.media.index import read_index
-from hyperframes.media.orientation import orientation_of
-from hyperframes.media.pixels import Reshaper, Views, chroma_location_of, listed_format
+from hyperframes.media.picture import is_direct, picture_spec
+from hyperframes.media.pixels import Reshaper, Views
 from hyperframes.media.times import Repair
 from hyperframes.sources.base import Source, positions
 
@@ -169,26 +168,12 @@ class VideoSource(Source):
     def _describe(self, stream: Any, frame: Any) -> None:
         name = frame.format.name
         try:
-            pixel_format, full_range = listed_format(name)
+            self.spec = picture_spec(stream, frame, nominal_rate(stream))
         except FrameError as error:
             raise self._place.error(f"cannot be read: {error}", hint=error.hint) from error
-        self._direct = name == pixel_format or full_range
+        self._direct = is_direct(name, self.spec.pixel_format)
         if not self._direct:
-            self._note("format", f"pixel format {name} is converted to {pixel_format}")
-        rotation, mirrored = orientation_of(frame)
-        self.spec = FrameSpec.picture(
-            frame.height,
-            frame.width,
-            pixel_format,
-            colour=colour_of(frame, full_range=full_range),
-            sample_aspect_ratio=Fraction(stream.sample_aspect_ratio or 1),
-            rotation=rotation,
-            mirrored=mirrored,
-            field_order=field_order_of(stream, frame),
-            chroma_location=chroma_location_of(frame),
-            time_base=Fraction(stream.time_base),
-            rate=nominal_rate(stream),
-        )
+            self._note("format", f"pixel format {name} is converted to {self.spec.pixel_format}")
         self._coded: _Coded = (name, frame.height, frame.width)
         self._declared: int = stream.frames
         # Where the container has no durations, demuxers fill some in, but not the same ones on every way to a frame.
@@ -545,17 +530,6 @@ def nominal_rate(stream: Any) -> Fraction | None:
     average, guessed = stream.average_rate, stream.guessed_rate
     rate = average if average and (not guessed or average <= 2 * guessed) else guessed
     return Fraction(rate) if rate else None
-
-
-def field_order_of(stream: Any, frame: Any) -> Literal["progressive", "tff", "bff"]:
-    """Return which field of an interlaced frame is shown first; DV says nothing and is bottom field first."""
-    if not frame.interlaced_frame:
-        return "progressive"
-    context = stream.codec_context
-    default = context.name != "dvvideo"
-    # AVFieldOrder: TT, BB, TB, BT (coded first, then shown first).
-    top = {2: True, 3: False, 4: False, 5: True}.get(int(context.field_order), default)
-    return "tff" if top else "bff"
 
 
 def _many(count: int, noun: str) -> str:

@@ -1,0 +1,168 @@
+"""Live inputs through PyAV: what each protocol needs to open fast, wait briefly and lose nothing."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
+from urllib.parse import parse_qsl, urlsplit
+
+import av
+
+from hyperframes.errors import PipelineError, without_credentials
+from hyperframes.media.container import Place
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["LOSSES", "Connection", "Endpoint", "reason_of"]
+
+LOSSES: Final = (av.FFmpegError, OSError)
+"""What a connection that breaks off raises; a plain end is another way to break off."""
+
+_OPEN_SECONDS: Final = 5.0
+_NO_TIMES: Final = frozenset({"mpjpeg", "h264", "hevc", "mjpeg"})
+_SCHEME: Final = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
+_DEVICE: Final = re.compile(r"/dev/video\d+$")
+_MPEGTS_PROBE: Final = {"probesize": "500000", "analyzeduration": "1000000", "fpsprobesize": "0"}
+# The first packets of these bring all that a decoder needs: looking for more would cost a second a camera.
+_RTSP_PROBE: Final = {"probesize": "32", "fpsprobesize": "0"}
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a live stream comes from, and how to open it as often as need be. Made by `Endpoint.of`."""
+
+    place: Place
+    live: bool
+    """Whether its end is a fault: cameras go on for ever, files do not."""
+    pace: Literal["own", "free"] = "own"
+    """For files: frames at the times that they carry, or as fast as they are taken."""
+    loop: bool = False
+    """For files: begin again at the end, as a camera restarted with new times."""
+
+    @classmethod
+    def of(cls, url: str, *, transport: Literal["tcp", "udp"] = "tcp", **options: str) -> Self:
+        """Return the endpoint that `url` names.
+
+        Parameters
+        ----------
+        url : str
+            ``rtsp://``, ``udp://``, ``tcp://``, ``http(s)://`` (MJPEG, HLS, ...), a V4L2 device such as
+            ``/dev/video0``, or a file, to which ``?pace=free`` (as fast as it goes) or ``?loop=1`` may be added.
+        transport : {'tcp', 'udp'}
+            What RTSP sends pictures over.
+        **options : str
+            FFmpeg's options of protocol and container; ``format`` names the container where it cannot be told.
+
+        Raises
+        ------
+        PipelineError
+            If the transport or a file's option is unknown.
+        """
+        if transport not in {"tcp", "udp"}:
+            raise PipelineError(f"RTSP goes over 'tcp' or 'udp': got {transport!r}", got=transport)
+        scheme = _SCHEME.match(url)
+        if scheme and scheme[1].lower() != "file":
+            return cls(_network_place(url, scheme[1].lower(), transport, dict(options)), live=True)
+        if _DEVICE.match(url):
+            return cls(Place(url, format=options.pop("format", "v4l2"), options=dict(options)), live=True)
+        return cls._of_file(url.removeprefix("file://"), dict(options))
+
+    @classmethod
+    def _of_file(cls, path: str, options: dict[str, str]) -> Self:
+        asked: dict[str, str] = {}
+        if not os.path.exists(path) and "?" in path:
+            path, _, query = path.partition("?")
+            asked = dict(parse_qsl(query))
+        pace, loop = asked.pop("pace", "own"), asked.pop("loop", "0")
+        if asked or pace not in {"own", "free"} or loop not in {"0", "1"}:
+            unknown = next(iter(asked), None)
+            got = f"?{unknown}=" if unknown else f"?pace={pace}&loop={loop}"
+            raise PipelineError(f"a file replayed live takes ?pace=own|free and ?loop=0|1: got {got}", got=got)
+        return cls(Place(path, format=options.pop("format", None), options=options), False, pace, loop == "1")  # type: ignore[arg-type]
+
+    @property
+    def name(self) -> str:
+        """The URL without credentials."""
+        return self.place.name
+
+    def connect(self, silence_seconds: float) -> Connection:
+        """Open the stream; a read that waits longer than `silence_seconds` fails.
+
+        Raises
+        ------
+        SourceError
+            If nothing answers or what answers is no video; the message carries no credentials.
+        """
+        return Connection(self, silence_seconds)
+
+
+def _network_place(url: str, scheme: str, transport: str, options: dict[str, str]) -> Place:
+    wait = str(round(_OPEN_SECONDS * 1e6))
+    container = options.pop("format", None)
+    defaults: dict[str, str] = {}
+    if scheme in {"rtsp", "rtsps"}:
+        # Without video only, a camera's microphone would be set up, sent and thrown away.
+        defaults = {"rtsp_transport": transport, "allowed_media_types": "video", "timeout": wait, **_RTSP_PROBE}
+        if transport == "udp":
+            defaults["buffer_size"] = str(1 << 20)
+    elif scheme == "udp":
+        defaults = {"fifo_size": "50000", "overrun_nonfatal": "1", "timeout": wait, **_MPEGTS_PROBE}
+    elif scheme == "tcp":
+        defaults = {"timeout": wait, **_MPEGTS_PROBE}
+    elif scheme in {"http", "https"}:
+        defaults = {"rw_timeout": wait, **_MPEGTS_PROBE}
+        if urlsplit(url).path.endswith((".mjpg", ".mjpeg")):
+            container = container or "mpjpeg"
+    return Place(url, format=container, options={**defaults, **options})
+
+
+class Connection:
+    """One open live input and its decoder, until either breaks off. For one thread; closed by it."""
+
+    def __init__(self, endpoint: Endpoint, silence_seconds: float) -> None:
+        self.endpoint = endpoint
+        place = endpoint.place
+        if endpoint.live:
+            place = replace(place, timeout_seconds=(_OPEN_SECONDS, silence_seconds))
+        self._container, self.stream = place.open()
+        self.format: str = self._container.format.name
+        self.keeps_time = self.format not in _NO_TIMES
+        """Whether pts are the sender's: some demuxers count frames and call that time."""
+        context = self.stream.codec_context
+        # Frame threads would hold pictures back, and as many threads as cores for each of many cameras.
+        context.thread_type, context.thread_count = "NONE", 1
+
+    @property
+    def rate(self) -> Fraction | None:
+        """Nominal frames a second, where the sender says or showed them while opening; never a tick rate."""
+        average = self.stream.average_rate if self.keeps_time else None
+        return Fraction(average) if average else None
+
+    def packets(self) -> Iterator[Any]:
+        """Yield PyAV packets as they come; the last one, without data, flushes the decoder."""
+        return iter(self._container.demux(self.stream))
+
+    def decode(self, packet: Any) -> list[Any]:
+        """Return the frames that `packet` completes.
+
+        Raises
+        ------
+        av.FFmpegError
+            If the packet is damaged.
+        """
+        return list(packet.decode())
+
+    def close(self) -> None:
+        """Close decoder and container; safe to call twice."""
+        self._container.close()
+
+
+def reason_of(error: BaseException) -> str:
+    """Return why a connection broke off, without credentials; ``silent`` where nothing came for too long."""
+    if isinstance(error, TimeoutError | av.error.ExitError):
+        return "silent"
+    return without_credentials(getattr(error, "strerror", None) or str(error))

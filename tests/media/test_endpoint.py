@@ -1,0 +1,66 @@
+"""What each protocol is opened with, and how breaking off is called."""
+
+import av
+import pytest
+
+from hyperframes.errors import PipelineError, SourceError
+from hyperframes.media.endpoint import Endpoint, reason_of
+
+
+def test_rtsp_asks_for_pictures_only_and_over_tcp_unless_told():
+    place = Endpoint.of("rtsp://user:secret@camera/1").place
+    assert place.options["rtsp_transport"] == "tcp"
+    assert place.options["allowed_media_types"] == "video"
+    assert Endpoint.of("rtsp://camera/1", transport="udp").place.options["rtsp_transport"] == "udp"
+
+
+@pytest.mark.parametrize("url", ["rtsp://a/1", "udp://127.0.0.1:1", "tcp://127.0.0.1:1", "http://a/b", "/dev/video3"])
+def test_cameras_are_live(url):
+    assert Endpoint.of(url).live
+
+
+def test_devices_are_read_by_v4l2_and_motion_jpeg_by_its_own_reader():
+    assert Endpoint.of("/dev/video0", video_size="640x480").place.format == "v4l2"
+    assert Endpoint.of("/dev/video0", video_size="640x480").place.options == {"video_size": "640x480"}
+    assert Endpoint.of("http://camera/cam.mjpg?x=1").place.format == "mpjpeg"
+    assert Endpoint.of("tcp://camera:1", format="mpjpeg").place.format == "mpjpeg"
+
+
+def test_own_options_win():
+    assert Endpoint.of("udp://127.0.0.1:1", fifo_size="7").place.options["fifo_size"] == "7"
+
+
+def test_files_keep_their_pace_unless_asked_to_go_free(tmp_path):
+    path = tmp_path / "clip.mp4"
+    path.touch()
+    endpoint = Endpoint.of(str(path))
+    assert (endpoint.live, endpoint.pace, endpoint.loop) == (False, "own", False)
+    endpoint = Endpoint.of(f"file://{path}?pace=free&loop=1")
+    assert (endpoint.place.url, endpoint.pace, endpoint.loop) == (str(path), "free", True)
+    odd = tmp_path / "what?pace=7.mp4"
+    odd.touch()
+    assert Endpoint.of(str(odd)).place.url == str(odd)
+
+
+@pytest.mark.parametrize("query", ["speed=2", "pace=fast", "loop=yes"])
+def test_other_options_of_files_are_refused(query):
+    with pytest.raises(PipelineError, match=r"a file replayed live takes \?pace=own\|free and \?loop=0\|1: got "):
+        Endpoint.of(f"clip.mp4?{query}")
+
+
+def test_other_transports_are_refused():
+    with pytest.raises(PipelineError, match="RTSP goes over 'tcp' or 'udp': got 'http'"):
+        Endpoint.of("rtsp://a", transport="http")
+
+
+def test_what_breaks_off_is_named_without_credentials():
+    assert reason_of(TimeoutError(110, "Connection timed out")) == "silent"
+    assert reason_of(av.error.ExitError(1, "Immediate exit requested")) == "silent"
+    assert reason_of(OSError(5, "Input/output error")) == "Input/output error"
+    assert reason_of(OSError("rtsp://user:secret@camera/1 is gone")) == "rtsp://***@camera/1 is gone"
+
+
+def test_nobody_there_is_an_error_without_credentials():
+    with pytest.raises(SourceError, match=r"rtsp://\*\*\*@127\.0\.0\.1:1/x.*Connection refused") as caught:
+        Endpoint.of("rtsp://user:secret@127.0.0.1:1/x").connect(1.0)
+    assert "secret" not in str(caught.value) + str(caught.value.source)
