@@ -69,6 +69,8 @@ class Options:
     size: int | str = "auto"
     workers: int | str = "auto"
     executor: Literal["threads", "processes", "ray"] = "threads"
+    cluster: str = ""
+    """Address of the Ray cluster that the ``ray`` executor uses; empty: this machine."""
     scheduling_policy: Literal["fifo", "priority_by_index", "priority_by_cost"] = "fifo"
     frame_dependency: Literal["independent", "sequential"] = "independent"
     on_error: str = "fail"
@@ -80,7 +82,7 @@ class Options:
     """Run time between two checkpoints in the journal; finished parts of videos bring more."""
 
     def __post_init__(self) -> None:
-        for name in ("boundary", "pixel_format", "dtype", "on_error"):
+        for name in ("boundary", "pixel_format", "dtype", "on_error", "cluster"):
             if not isinstance(getattr(self, name), str):
                 raise PipelineError(f"{name}: expected a word, got {getattr(self, name)!r}", got=getattr(self, name))
         Boundary.parse(self.boundary)
@@ -103,6 +105,12 @@ class Options:
         seconds: Any = self.checkpoint_seconds
         if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0:
             raise PipelineError(f"checkpoint_seconds: expected a number of at least 0, got {seconds!r}", got=seconds)
+        if self.cluster and self.executor != "ray":
+            raise PipelineError(
+                f"cluster: only the ray executor uses one, got {self.cluster!r} for {self.executor!r}",
+                got=self.cluster,
+                hint="Add --executor ray (executor='ray').",
+            )
         if self.resume and self.checksum:
             raise PipelineError(
                 "a checksum covers all frames, and a resumed run does not see those that were done before",

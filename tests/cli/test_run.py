@@ -237,9 +237,20 @@ WRONG = {
     "a nearly right key of a configuration": (["--config", "near.toml"], 2, "near.toml: ", "Did you mean 'size'?"),
     "no sink": (["frames.npy"], 2, "run needs a sink after the source: got frames.npy", "For example: hyperframes run"),
     "nothing": ([], 2, "run needs a source and a sink: got nothing", "For example: hyperframes run"),
-    "an executor of later": (
-        ["frames.npy", "out.npy", "--executor", "ray"], 2, "the executor 'ray' is not in this version: expected 'threads' or 'processes'",
-        "Leave --executor out",
+    "an unknown executor": (
+        ["frames.npy", "out.npy", "--executor", "rays"], 2, "expected one of threads, processes, ray, got 'rays'", "run --help",
+    ),
+    "a cluster for threads": (
+        ["frames.npy", "out.npy", "--cluster", "auto"], 2, "only the ray executor uses one, got 'auto' for 'threads'",
+        "Add --executor ray",
+    ),
+    "a cluster and a checksum": (
+        ["frames.npy", "out.npy", "--executor", "ray", "--checksum"], 2, "the ray executor sees no frames where it is started",
+        "Compare the outputs",
+    ),
+    "a cluster and standard output": (
+        ["frames.npy", "-", "--executor", "ray"], 2, "the ray executor writes where the work is done: expected files, got '-'",
+        "a folder that all machines see",
     ),
     "loosening a dependency": (
         ["frames.npy", "out.npy", "--frame-dependency", "independent"], 2, "may only tighten what operators declare",

@@ -420,11 +420,6 @@ def test_a_state_that_cannot_leave_the_process_is_refused():
     assert caught.value.hint == "State and records hold arrays, numbers and text, nothing else."
 
 
-def test_the_executor_of_later_is_refused_rather_than_taken_for_threads():
-    with pytest.raises(PipelineError, match="the executor 'ray' is not in this version: expected 'threads' or 'proc"):
-        hf.run(frames_of(8), Same(), executor="ray")
-
-
 def every_error():
     yield from (errors.SourceError("a", source="b", pts=1, hint="c"), errors.SinkError("a", sink="b"))
     yield from (errors.FrameError("a", expected=1, got=2, index=3), errors.PipelineError("a", stage="b"))

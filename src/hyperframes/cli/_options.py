@@ -68,9 +68,18 @@ Workers = Annotated[
 Executor = Annotated[
     str | None,
     typer.Option(
-        metavar="threads|processes",
-        help="Where the work runs: processes for operators that hold Python's lock.",
+        metavar="threads|processes|ray",
+        help="Where the work runs: processes for operators that hold Python's lock, ray for several machines.",
         show_default="threads",
+        rich_help_panel=PACKING,
+    ),
+]
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="Of a Ray cluster, such as 10.0.0.5:6379 or auto; for --executor ray.",
+        show_default="started on this machine",
         rich_help_panel=PACKING,
     ),
 ]
@@ -269,7 +278,6 @@ def options_given(**texts: Any) -> dict[str, Any]:
         "workers": lambda text: number_or_auto("workers", text),
         "max_memory": lambda text: byte_size("max-memory", text),
         "range": frame_range,
-        "executor": _executor,
         "frame_dependency": _tighter,
     }
     for name, text in texts.items():
@@ -279,16 +287,6 @@ def options_given(**texts: Any) -> dict[str, Any]:
                 f"--{option} needs a value: got nothing", got=text, hint="Leave it out for the default."
             )
     return {name: parse.get(name, lambda text: text)(text) for name, text in texts.items() if text is not None}
-
-
-def _executor(text: str) -> str:
-    if text not in {"threads", "processes"}:
-        raise PipelineError(
-            f"the executor {text!r} is not in this version: expected 'threads' or 'processes'",
-            got=text,
-            hint="Leave --executor out: threads share frames without copying.",
-        )
-    return text
 
 
 def _tighter(text: str) -> str:

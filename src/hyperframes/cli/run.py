@@ -31,6 +31,7 @@ def run(
     workers: _options.Workers = None,
     max_memory: _options.MaxMemory = None,
     executor: _options.Executor = None,
+    cluster: _options.Cluster = None,
     scheduling_policy: Annotated[
         str | None,
         typer.Option(
@@ -119,6 +120,7 @@ def run(
         workers=workers,
         max_memory=max_memory,
         executor=executor,
+        cluster=cluster,
         scheduling_policy=scheduling_policy,
         frame_dependency=frame_dependency,
         on_error=on_error,
@@ -136,7 +138,10 @@ def run(
     if report is not None:
         check_report_path(report)
     _refuse_clashes(pipelines, as_json=as_json, report=report)
-    told = [_carry_out(pipeline, quiet=quiet, check=check, report=report, as_json=as_json) for pipeline in pipelines]
+    if len(pipelines) > 1 and pipelines[0].options.executor == "ray":
+        told = _carry_out_together(pipelines, quiet=quiet, check=check, as_json=as_json)
+    else:
+        told = [_carry_out(one, quiet=quiet, check=check, report=report, as_json=as_json) for one in pipelines]
     if as_json:
         print(json.dumps(told[0] if len(told) == 1 else told, indent=2))
     _fail_if_incomplete(told)
@@ -192,10 +197,31 @@ def _carry_out(pipeline: Pipeline, *, quiet: bool, check: bool, report: Path | N
             result = run_pipeline(pipeline, instruments=(*instruments, _show.RunBegins()))
         except KeyboardInterrupt as error:
             raise _interrupted(pipeline) from error
-    for warning in result.warnings:
-        _show.tell("warning", warning)
     if report is not None:
         result.report().save(report)
+    return _told(result, pipeline, checked, report, as_json=as_json)
+
+
+def _carry_out_together(pipelines: list[Pipeline], *, quiet: bool, check: bool, as_json: bool) -> list[dict[str, Any]]:
+    """Run several pipelines on one cluster, several at a time, tell what came of each, and return their JSON."""
+    from hyperframes.cli._progress import watched
+    from hyperframes.drivers.cluster import run_many
+
+    checked = [_checked(pipeline, quiet=quiet) if check else None for pipeline in pipelines]
+    with watched(quiet=quiet) as instruments:
+        try:
+            results = run_many(pipelines, (*instruments, _show.RunBegins()))
+        except KeyboardInterrupt as error:
+            raise _interrupted(pipelines[0]) from error
+    return [_told(*one, None, as_json=as_json) for one in zip(results, pipelines, checked, strict=True)]
+
+
+def _told(
+    result: RunResult, pipeline: Pipeline, checked: dict[str, Any] | None, report: Path | None, *, as_json: bool
+) -> dict[str, Any]:
+    """Tell what came of a run, and return its JSON."""
+    for warning in result.warnings:
+        _show.tell("warning", warning)
     told = result.to_json()
     if checked is not None:
         told["check"] = checked

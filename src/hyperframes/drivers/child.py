@@ -33,7 +33,7 @@ from hyperframes.pipeline import Plan, Range
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
-__all__ = ["Answer", "Beginning", "Failure", "Order", "SlabNote", "main"]
+__all__ = ["Answer", "Beginning", "Failure", "Order", "SlabNote", "failure_of", "main"]
 
 GRACE_SECONDS = 2.0
 """How long a worker process goes on after its driver is gone, before it ends itself in the middle of a task."""
@@ -121,7 +121,7 @@ def main(connection: Connection) -> None:
     except EOFError:
         return
     except BaseException as error:  # noqa: BLE001 - told to the driver, which raises it
-        connection.send(_failure(error))
+        connection.send(failure_of(error))
         return
     connection.send(Answer())
     with single_threaded_libraries():
@@ -196,7 +196,7 @@ def _carried_out(order: Order, runner: GroupRunner, slabs: _Slabs) -> Any:
         answer = Answer(rows, job.kept, order.carried, spent, time.perf_counter_ns() - began)
         return _pickled(answer, order, runner.plan)
     except BaseException as error:  # noqa: BLE001 - told to the driver, which raises it
-        return ForkingPickler.dumps(_failure(error))
+        return ForkingPickler.dumps(failure_of(error))
 
 
 def _pickled(answer: Answer, order: Order, plan: Plan) -> Any:
@@ -212,7 +212,8 @@ def _pickled(answer: Answer, order: Order, plan: Plan) -> Any:
         ) from error
 
 
-def _failure(error: BaseException) -> Failure:
+def failure_of(error: BaseException) -> Failure:
+    """Return what tells of `error` in another process."""
     trace = "".join(traceback.format_exception(error))
     try:
         pickled = pickle.dumps(error)

@@ -12,8 +12,10 @@ import itertools
 import queue
 import threading
 import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -52,6 +54,7 @@ from hyperframes.scheduling.events import (
     WorkerJoined,
     WorkerLost,
 )
+from hyperframes.sinks import Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,13 +63,51 @@ if TYPE_CHECKING:
     from hyperframes.sinks import Sink
     from hyperframes.sources import Source
 
-__all__ = ["Engine", "Run"]
+__all__ = ["Engine", "Run", "Runs", "Segment"]
+
+
+class Runs(Protocol):
+    """What a `Run` is the handle of: an `Engine`, or a run on a cluster."""
+
+    setup: Setup
+
+    def wait(self, timeout_seconds: float | None) -> RunResult:
+        """Wait for the end; see `Run.wait`."""
+        ...
+
+    def join(self) -> None:
+        """Wait for the end; see `Run.join`."""
+        ...
+
+    def cancel(self, reason: str) -> None:
+        """Stop soon; see `Run.cancel`."""
+        ...
+
+    def stats(self) -> dict[str, Any]:
+        """Return the counts so far; see `Run.stats`."""
+        ...
+
+    def events(self) -> Iterator[Observation]:
+        """Yield observations; see `Run.events`."""
+        ...
+
+
+@dataclass(slots=True, eq=False)
+class Segment:
+    """What an engine is told that runs a stretch of a longer run, and what it hands on to the next one."""
+
+    ends: bool
+    """Whether the run ends with it."""
+    told: Mapping[str, Target]
+    """What the sinks are told."""
+    carried: dict[int, Carried] = field(default_factory=dict)
+    """By group: what sequential stages carry, at its start and, when the engine is done, at its end."""
 
 
 class Run:
     """The handle of a started pipeline."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Runs) -> None:
         self._engine = engine
         self.id = engine.setup.run_id
         """Source and plan hash: the same for every run of one plan on one input."""
@@ -109,16 +150,22 @@ class Engine:
         With at least one sink.
     instruments : tuple of Instrument
         Observers of the run.
+    segment : Segment, optional
+        What it is to know where it runs a stretch of a longer run: the frames of ``options.range``.
 
     Notes
     -----
     Threads: one per source, the workers, one for the sinks. Memory: `Setup.memory_bytes`, whatever the length.
     """
 
-    def __init__(self, pipeline: Pipeline, instruments: tuple[Instrument, ...] = ()) -> None:
+    def __init__(
+        self, pipeline: Pipeline, instruments: tuple[Instrument, ...] = (), *, segment: Segment | None = None
+    ) -> None:
         self.setup: Setup = set_up(pipeline)
+        self.setup.told = None if segment is None else segment.told
+        self._segment = segment
         self._plan = self.setup.plan
-        self._journal = RunJournal(self.setup)
+        self._journal = RunJournal(self.setup, segment=segment is not None)
         self._observers = Observers((*instruments, self._journal))
         self._observed: queue.Queue[Observation] | None = None
         self._lock = threading.RLock()
@@ -224,7 +271,7 @@ class Engine:
         self._frames_in, self._hyperframes = self._frames_before, done.hyperframes
         self._frames_out, self._filtered = done.frames_out, done.filtered
         self._failed = list(done.failed)
-        self._carried = dict(journal.carried)
+        self._carried = dict(journal.carried if self._segment is None else self._segment.carried)
 
     def _make_pools(self) -> None:
         shared = self.setup.pipeline.options.executor != "threads"
@@ -476,7 +523,8 @@ class Engine:
             del self._partial[sequence]
             self._check_aligned(inputs)
             header = inputs[0].header
-            job = Job(sequence, header.core, header.stream_length, header.end, dict(sorted(inputs.items())))
+            end = header.end and (self._segment is None or self._segment.ends)
+            job = Job(sequence, header.core, header.stream_length, end, dict(sorted(inputs.items())))
             job.captured = {} if self._journal.sealed(job) else None
             self._jobs[sequence] = job
             self._hyperframes += 1
@@ -716,6 +764,8 @@ class Engine:
 
     def _forget(self) -> None:
         """Let the frame memory go with the run, whoever still holds its handle."""
+        if self._segment is not None:
+            self._segment.carried = dict(self._carried)
         self._input_pools.clear()
         self._export_pools.clear()
         self._runners.clear()

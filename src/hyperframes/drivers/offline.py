@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hyperframes.drivers.cluster import ClusterRun
 from hyperframes.drivers.engine import Engine, Run
 from hyperframes.drivers.interrupts import interrupts_held
 from hyperframes.drivers.machine import available_memory
@@ -72,7 +73,7 @@ def run(
 
 
 def _run_once(pipeline: Pipeline, instruments: tuple[Instrument, ...], recorder: Recorder) -> RunResult:
-    engine, handle = Engine(_with_sink(pipeline), instruments), None
+    engine, handle = _driver(_with_sink(pipeline), instruments), None
     try:
         with interrupts_held():  # from the opening of sinks on there is something to clean up
             handle = engine.start()
@@ -116,7 +117,11 @@ def start(
 ) -> Run:
     """Start a run and return its handle at once; the arguments are those of `run`."""
     pipeline = source if isinstance(source, Pipeline) else Pipeline.of(source, operators, to, **options)
-    return Engine(_with_sink(pipeline), instruments).start()
+    return _driver(_with_sink(pipeline), instruments).start()
+
+
+def _driver(pipeline: Pipeline, instruments: tuple[Instrument, ...]) -> Engine | ClusterRun:
+    return (ClusterRun if pipeline.options.executor == "ray" else Engine)(pipeline, instruments)
 
 
 def _with_sink(pipeline: Pipeline) -> Pipeline:

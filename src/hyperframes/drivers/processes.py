@@ -29,7 +29,14 @@ if TYPE_CHECKING:
     from hyperframes.packing import Slab
     from hyperframes.pipeline import Plan
 
-__all__ = ["RemoteRunner", "WorkerDiedError", "WorkerTraceback", "check_not_importing", "pickled_operators"]
+__all__ = [
+    "RemoteRunner",
+    "WorkerDiedError",
+    "WorkerTraceback",
+    "check_not_importing",
+    "pickled_operators",
+    "raised_from",
+]
 
 LOOK_SECONDS = 0.5
 """How often a process that says nothing is looked at: what it started may hold its end of the line open."""
@@ -353,11 +360,12 @@ class RemoteRunner:
 def _answer(told: Answer | Failure) -> Answer:
     """Return an answer; raise what a failure tells."""
     if isinstance(told, Failure):
-        raise _raised(told) from WorkerTraceback(told.trace)
+        raise raised_from(told) from WorkerTraceback(told.trace)
     return told
 
 
-def _raised(failure: Failure) -> BaseException:
+def raised_from(failure: Failure) -> BaseException:
+    """Return the error of another process that `failure` tells of."""
     if failure.error is not None:
         try:
             error = pickle.loads(failure.error)

@@ -78,8 +78,8 @@ class RunJournal:
     the one that feeds the sinks.
     """
 
-    def __init__(self, setup: Setup) -> None:
-        self.setup = setup
+    def __init__(self, setup: Setup, *, segment: bool = False) -> None:
+        self.setup, self._is_segment = setup, segment
         options, plan = setup.pipeline.options, setup.plan
         self.first = options.range[0]
         """Source frame at which the first core of this run starts."""
@@ -111,6 +111,8 @@ class RunJournal:
 
     def _find_obstacle(self) -> str:
         """Return why a run of this pipeline could not go on after an interruption; nothing if it could."""
+        if self._is_segment:
+            return "a segment of another run is run again"
         for sink in self.setup.sinks.values():
             if not sink.resumable:
                 return f"{sink.name} cannot go on after an interruption"

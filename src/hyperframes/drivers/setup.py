@@ -7,6 +7,7 @@ import dataclasses
 import hashlib
 import math
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -27,7 +28,7 @@ from hyperframes.sinks import CallbackSink, MemorySink, NullSink, Sink, Target, 
 from hyperframes.sources import Source, open_source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
 __all__ = ["Setup", "check_budget", "set_up", "targets"]
 
@@ -50,6 +51,8 @@ class Setup:
     """Why the size is what it is."""
     operators: tuple[bytes, ...] = ()
     """Of all stages, pickled, where workers are processes."""
+    told: Mapping[str, Target] | None = None
+    """What sinks are told, where that was decided for a whole run of which this is a segment."""
 
     @property
     def num_workers(self) -> int:
@@ -159,11 +162,6 @@ def set_up(pipeline: Pipeline, *, open_sinks: bool = True) -> Setup:
     options = pipeline.options
     if options.executor == "processes":
         check_not_importing()
-    elif options.executor != "threads":
-        raise PipelineError(
-            f"the executor {options.executor!r} is not in this version: expected 'threads' or 'processes'",
-            got=options.executor,
-        )
     with contextlib.ExitStack() as stack:
         sources: dict[str, Source] = {}
         for name, what in pipeline.sources.items():
@@ -288,6 +286,8 @@ def _starting_size(setup: Setup) -> SizeChoice:
 
 def targets(setup: Setup) -> dict[str, Target]:
     """Return what each sink is told before the first result."""
+    if setup.told is not None:
+        return dict(setup.told)
     start, stop = setup.pipeline.options.range
     (first, *others) = setup.sources.values()
     kept = not others and any(sink.takes_passthrough for sink in setup.sinks.values())

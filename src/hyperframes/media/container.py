@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
-from typing import Any, Final
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Self
 
 import av
 from av.stream import Discard
@@ -43,6 +43,15 @@ class Place:
     def is_file(self) -> bool:
         """Whether it is a file of this machine, which can be looked at before it is opened."""
         return "://" not in self.url and not self.url.startswith(("pipe:", "fd:"))
+
+    @property
+    def has_index(self) -> bool:
+        """Whether its packets can be listed without reading all over a network."""
+        return self.is_file
+
+    def anywhere(self) -> Self:
+        """Return the same place as seen from another working folder."""
+        return replace(self, url=os.path.abspath(self.url)) if self.is_file else self
 
     def open(self) -> tuple[Any, Any]:
         """Return (container, video stream), both PyAV's; the caller closes the container.

@@ -168,8 +168,18 @@ class FunctionOperator(Operator):
         module, _, attribute = self.path.rpartition(".")
         if getattr(sys.modules.get(module), attribute, None) is self:
             return _imported, (module, attribute)
-        state = {k: v for k, v in self.__dict__.items() if k not in (*functools.WRAPPER_ASSIGNMENTS, "__wrapped__")}
-        return _restored, (self.function, state)
+        return FunctionOperator.restored, (self.function, self.settings())
+
+    def settings(self) -> dict[str, Any]:
+        """Return what the operator knows besides what its function is called; `restored` takes it back."""
+        return {k: v for k, v in self.__dict__.items() if k not in (*functools.WRAPPER_ASSIGNMENTS, "__wrapped__")}
+
+    @classmethod
+    def restored(cls, function: Function, settings: dict[str, Any]) -> FunctionOperator:
+        """Return the operator of `function` that had such `settings`."""
+        made = cls(function)
+        made.__dict__.update(settings)
+        return made
 
     def __repr__(self) -> str:
         halo = f", halo=({self.halo.before}, {self.halo.after})" if self.halo.total else ""
@@ -386,12 +396,6 @@ def _code_text(code: types.CodeType) -> str:
 def _imported(module: str, attribute: str) -> FunctionOperator:
     found: FunctionOperator = getattr(importlib.import_module(module), attribute)
     return found
-
-
-def _restored(function: Function, state: dict[str, Any]) -> FunctionOperator:
-    made = FunctionOperator(function)
-    made.__dict__.update(state)
-    return made
 
 
 def _frozen(array: Array) -> Array:

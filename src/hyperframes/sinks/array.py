@@ -15,10 +15,11 @@ from hyperframes.errors import MissingExtraError, SinkError
 from hyperframes.sinks.base import Checkpoint, Sink, Target
 from hyperframes.sinks.checks import frames_only, opened, taken_clip
 from hyperframes.sinks.failed import zeroed
+from hyperframes.sinks.pieces import append_files, move_into
 from hyperframes.sinks.staging import StagedFile, StagedFolder, partial_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from hyperframes.frames import Array, Clip, FrameSpec, Records
 
@@ -101,6 +102,20 @@ class NpySink(Sink):
         self._staged = StagedFile.resumed(Path(self.name), int(token["bytes"]))
         return None if self._staged is None else Checkpoint(token)
 
+    def piece_results(self, target: Target) -> int:
+        """Return 1: files are put together at any frame."""
+        return 1
+
+    def piece(self, path: Path, first: int) -> NpySink:
+        """Return one that writes a file of its own."""
+        return NpySink(path)
+
+    def gather(self, target: Target, pieces: Sequence[Path]) -> str:
+        """Write the samples of all files behind one header."""
+        self._spec = frames_only(target, self.name, "one array")
+        self._num_frames = sum(_npy_frames(path) for path in pieces)
+        return append_files(Path(self.name), pieces, head=self._header())
+
     def _header(self) -> bytes:
         spec = opened(self._spec, self.name)
         return npy_header((self._num_frames, *spec.shapes[0]), spec.dtype)
@@ -125,6 +140,13 @@ class NpySink(Sink):
         if self._staged is not None:
             self._staged.discard(keep=keep_parts)
             self._staged = None
+
+
+def _npy_frames(path: Path) -> int:
+    with path.open("rb") as file:
+        np.lib.format.read_magic(file)
+        shape, *_ = np.lib.format.read_array_header_1_0(file)
+        return int(shape[0])
 
 
 class ZarrSink(Sink):
@@ -248,6 +270,41 @@ class ZarrSink(Sink):
         self._wanted = int(token["wanted"])
         self._pts.frombytes(np.ascontiguousarray(token["pts"], np.int64).tobytes())
         return Checkpoint(token, self._wanted)
+
+    def piece_results(self, target: Target) -> int:
+        """Return how many frames a chunk holds."""
+        return max(1, target.size)
+
+    def piece(self, path: Path, first: int) -> ZarrSink:
+        """Return one that writes a folder of its own."""
+        return ZarrSink(path, compression=self._compression)
+
+    def gather(self, target: Target, pieces: Sequence[Path]) -> str:
+        """Move the chunks of all folders into one."""
+        self.open(target)
+        staged = opened(self._staged, self.name)
+        with staged.guarded():
+            for piece in pieces:
+                pts, first = self._pts_of(piece), self._num_frames // self._size
+                for place, _ in self._chunk_places():
+                    target_folder = staged.partial / place / "c"
+                    target_folder.mkdir(exist_ok=True)
+                    chunks = range(-(-len(pts) // self._size))
+                    move_into(target_folder, ((piece / place / "c" / str(n), str(first + n)) for n in chunks))
+                self._pts.frombytes(pts.tobytes())
+                self._num_frames += len(pts)
+        self._num_written = self._num_frames
+        return self.close()
+
+    def _pts_of(self, piece: Path) -> Array:
+        """Return the times, (N,) int64, of the frames in the finished folder `piece`."""
+        if len(self._arrays) > 1:
+            zarr = _zarr()
+            return np.asarray(zarr.open(zarr.storage.LocalStore(piece), mode="r")["pts"][:], np.int64)
+        runs = json.loads((piece / "zarr.json").read_bytes())["attributes"]["hyperframes"]["pts_runs"]
+        return np.concatenate(
+            [np.empty(0, np.int64), *(first + step * np.arange(count) for first, step, count in runs)]
+        )
 
     def _array(self, zarr: Any, store: Any, name: str | None, shape: tuple[int, ...], expected: int) -> Any:
         spec = opened(self._spec, self.name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -123,3 +123,33 @@ class Sink(ABC):
             What is safe, no less than `token` tells of; None if that is gone, in which case nothing was changed.
         """
         raise SinkError(f"{self.name} cannot go on after an interruption", sink=self.name)
+
+    # Written by several machines, for sinks whose output can be put together from pieces ---------------------------------
+
+    def piece_results(self, target: Target) -> int | None:
+        """Return at multiples of how many results the output may be cut into pieces; None: it is written as a whole."""
+        return None
+
+    def piece(self, path: Path, first: int) -> Sink:
+        """Return a sink, not opened, that writes results from position `first` of the output on as a piece at `path`.
+
+        Pieces are written apart, by other processes and machines, in any order: what is returned can be pickled.
+        """
+        raise SinkError(f"{self.name} cannot be written in pieces", sink=self.name)
+
+    def gather(self, target: Target, pieces: Sequence[Path]) -> str | None:
+        """Put finished pieces together, in order, to what one sink would have written, under its final name.
+
+        Nothing is encoded again. Called on a sink that was not opened, in place of all else.
+
+        Returns
+        -------
+        str or None
+            The final name, as `close` returns it.
+
+        Raises
+        ------
+        SinkError
+            If a piece is not whole.
+        """
+        raise SinkError(f"{self.name} cannot be written in pieces", sink=self.name)

@@ -14,10 +14,11 @@ from hyperframes.errors import SinkError
 from hyperframes.sinks.base import Checkpoint, Sink, Target
 from hyperframes.sinks.checks import frames_only, opened, taken_clip
 from hyperframes.sinks.failed import without_failed
+from hyperframes.sinks.pieces import move_into
 from hyperframes.sinks.staging import StagedFolder, partial_of, sync
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from hyperframes.frames import Array, Clip, Records, Spec
 
@@ -141,6 +142,23 @@ class ImagesSink(Sink):
             if not number.isdecimal() or int(number) >= wanted:
                 path.unlink()
         return Checkpoint(token)
+
+    def piece_results(self, target: Target) -> int:
+        """Return 1: every image is a file."""
+        return 1
+
+    def piece(self, path: Path, first: int) -> ImagesSink:
+        """Return one that fills a folder of its own."""
+        return ImagesSink(path / self._pattern, quality=self._quality)
+
+    def gather(self, target: Target, pieces: Sequence[Path]) -> str:
+        """Move all images into one folder."""
+        staged = StagedFolder(self._folder)
+        with staged.guarded():
+            for piece in pieces:
+                move_into(staged.partial, ((path, path.name) for path in sorted(piece.iterdir())))
+        staged.commit()
+        return self.name
 
     def write(self, result: Clip | Records) -> None:
         """Encode and write the frames, several at once."""

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from hyperframes.sinks.base import Checkpoint, Sink, Target
 from hyperframes.sinks.checks import opened
+from hyperframes.sinks.pieces import append_files
 from hyperframes.sinks.rows import RowLayout
 from hyperframes.sinks.staging import StagedFile
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from hyperframes.frames import Array, Clip, Records
 
@@ -66,6 +67,18 @@ class LinesSink(Sink):
         self._layout = RowLayout.of(target, self.name)
         self._staged = StagedFile.resumed(Path(self.name), int(token["bytes"]))
         return None if self._staged is None else Checkpoint(token)
+
+    def piece_results(self, target: Target) -> int:
+        """Return 1: files are put together at any row."""
+        return 1
+
+    def piece(self, path: Path, first: int) -> LinesSink:
+        """Return one that writes a file of its own."""
+        return LinesSink(path)
+
+    def gather(self, target: Target, pieces: Sequence[Path]) -> str:
+        """Write the lines of all files one after the other."""
+        return append_files(Path(self.name), pieces)
 
     def write(self, result: Clip | Records) -> None:
         """Append one line a row."""

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from hyperframes.sinks.base import Checkpoint, Sink, Target
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
     from typing import Any
 
     from hyperframes.frames import Clip, Records
@@ -35,6 +36,17 @@ class NullSink(Sink):
 
     def close(self) -> None:
         """There is nothing to finish."""
+
+    def piece_results(self, target: Target) -> int:
+        """Return 1: nothing is written, so it may be cut anywhere."""
+        return 1
+
+    def piece(self, path: Path, first: int) -> NullSink:
+        """Return one like this."""
+        return NullSink(self.name)
+
+    def gather(self, target: Target, pieces: Sequence[Path]) -> None:
+        """There is nothing to put together."""
 
     def checkpoint(self) -> Checkpoint:
         """Return the count."""

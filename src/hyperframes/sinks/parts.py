@@ -99,6 +99,10 @@ class PartsFolder:
             found.append(part)
         return found
 
+    def count(self) -> int:
+        """Return how many manifests stand, whole or not."""
+        return len(list(self.path.glob("part-*.json")))
+
     def _read(self, number: int) -> Part | None:
         try:
             fields = json.loads((self.path / f"part-{number:06d}.json").read_text(encoding="utf-8"))

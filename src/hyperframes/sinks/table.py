@@ -14,11 +14,12 @@ import numpy as np
 from hyperframes.errors import MissingExtraError, SinkError
 from hyperframes.sinks.base import Checkpoint, Sink, Target
 from hyperframes.sinks.checks import opened
+from hyperframes.sinks.pieces import append_files
 from hyperframes.sinks.rows import RowLayout
 from hyperframes.sinks.staging import StagedFile, partial_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from hyperframes.frames import Array, Clip, Field, Records
 
@@ -153,6 +154,27 @@ class ParquetSink(Sink):
             self._spool.discard(keep=keep_parts)
         self._staged, self._writer, self._group, self._spool = None, None, {}, None
 
+    # In pieces: files of their own, whose rows go through one writer again -----------------------------------------------
+
+    def piece_results(self, target: Target) -> int:
+        """Return 1: files are put together at any row."""
+        return 1
+
+    def piece(self, path: Path, first: int) -> ParquetSink:
+        """Return one that writes a file of its own."""
+        return ParquetSink(path)
+
+    def gather(self, target: Target, pieces: Sequence[Path]) -> str:
+        """Write the rows of all files into one, in row groups as if they had come in order."""
+        import pyarrow.parquet as pq
+
+        self._prepare(target)
+        for piece in pieces:
+            with pq.ParquetFile(piece) as file:
+                for batch in file.iter_batches():
+                    self._add(self._columns_of(batch))
+        return self.close()
+
     # Going on after an interruption: the rows so far, plain, in a file of their own ------------------------------------
 
     def place(self) -> Path:
@@ -201,7 +223,11 @@ class ParquetSink(Sink):
     def _read_batch(self, data: bytes) -> dict[str, Array]:
         import pyarrow as pa
 
-        batch = pa.ipc.read_record_batch(pa.py_buffer(data), self._schema)
+        return self._columns_of(pa.ipc.read_record_batch(pa.py_buffer(data), self._schema))
+
+    def _columns_of(self, batch: Any) -> dict[str, Array]:
+        import pyarrow as pa
+
         return {
             name: _numpy_column(pa, batch.column(name)).reshape(-1, *group.shape[1:])
             for name, group in self._group.items()
@@ -239,9 +265,8 @@ class CsvSink(Sink):
             For pictures, or if the file cannot be made.
         """
         self._layout = RowLayout.of(target, self.name)
-        names = [name for field in self._layout.columns for name in _component_names(field)]
         self._staged = StagedFile(Path(self.name))
-        self._staged.write((",".join(map(_quoted, names)) + "\r\n").encode())
+        self._staged.write(_csv_head(self._layout))
 
     def place(self) -> Path:
         """Return the file."""
@@ -256,6 +281,18 @@ class CsvSink(Sink):
         self._layout = RowLayout.of(target, self.name)
         self._staged = StagedFile.resumed(Path(self.name), int(token["bytes"]))
         return None if self._staged is None else Checkpoint(token)
+
+    def piece_results(self, target: Target) -> int:
+        """Return 1: files are put together at any row."""
+        return 1
+
+    def piece(self, path: Path, first: int) -> CsvSink:
+        """Return one that writes a file of its own."""
+        return CsvSink(path)
+
+    def gather(self, target: Target, pieces: Sequence[Path]) -> str:
+        """Write the lines of all files behind one header line."""
+        return append_files(Path(self.name), pieces, head=_csv_head(RowLayout.of(target, self.name)))
 
     def write(self, result: Clip | Records) -> None:
         """Append one line a row."""
@@ -301,6 +338,11 @@ def _numpy_column(pa: Any, column: Any) -> Array:
     values = column.flatten() if pa.types.is_fixed_size_list(column.type) else column
     array: Array = values.to_numpy(zero_copy_only=False)
     return array
+
+
+def _csv_head(layout: RowLayout) -> bytes:
+    names = [name for field in layout.columns for name in _component_names(field)]
+    return (",".join(map(_quoted, names)) + "\r\n").encode()
 
 
 def _component_names(field: Field) -> list[str]:

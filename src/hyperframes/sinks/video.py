@@ -6,6 +6,7 @@ import contextlib
 import difflib
 import errno
 import hashlib
+import itertools
 import os
 from array import array
 from fractions import Fraction
@@ -113,7 +114,8 @@ class VideoSink(Sink):
         self._parts: list[Part] = []
         self._num_told = 0  # parts that a checkpoint told of
         self._writing: _Writing | None = None
-        self._position = 0
+        self._position = self._first = 0
+        self._joins = True  # a piece leaves its parts to `gather`
 
     def beside(self, path: str) -> VideoSink:
         """Return a sink with the same settings that writes to `path`."""
@@ -188,7 +190,7 @@ class VideoSink(Sink):
         with self._errors():
             folder.claim()
             folder.clear(parts)
-        self._position = self._parts[-1].stop if parts else 0
+        self._position = self._parts[-1].stop if parts else self._first
         self.resume_at = self._safe_until()
         self.num_failed = sum(part.num_failed for part in parts)
         try:
@@ -236,6 +238,42 @@ class VideoSink(Sink):
         self._begin(folder, parts, resume=True)
         return Checkpoint(token, self.resume_at)
 
+    def piece_results(self, target: Target) -> int:
+        """Return how many frames a part has."""
+        spec = self._checked(target.spec)
+        return Encoding.of(self._codec, spec, self._quality, self._preset, self._part_frames).part_frames
+
+    def piece(self, path: Path, first: int) -> VideoSink:
+        """Return one that leaves its parts beside `path`, the first of them starting with frame `first`."""
+        piece = self.beside(os.fspath(path))
+        piece._first, piece._joins = first, False
+        return piece
+
+    def gather(self, target: Target, pieces: Sequence[Path]) -> str:
+        """Join the parts of all pieces; each is read and compared with its checksum before."""
+        folder = self._folder = self._prepare(target)
+        files: list[Path] = []
+        with self._errors():
+            folder.claim()
+            for piece in pieces:
+                own = PartsFolder(piece, folder.fingerprint)
+                found = own.completed()
+                at = self._parts[-1].stop if self._parts else 0
+                follows = all(part.start == stop for part, stop in zip(found, _stops(found, at), strict=False))
+                if len(found) < own.count() or not follows:
+                    raise self._error(f"the parts in {own.path} are not whole", "Run it again.")
+                self._parts += found
+                files += [own.file(part.number) for part in found if part.pts]
+            self._check_rising()
+        self.num_failed = sum(part.num_failed for part in self._parts)
+        return self._put_together(files)
+
+    def _check_rising(self) -> None:
+        filled = [part for part in self._parts if part.pts]
+        for before, after in itertools.pairwise(filled):
+            if after.pts[0] <= before.pts[-1]:
+                raise self._unordered(after.pts[0], before.pts[-1], after.start)
+
     def write(self, result: Clip | Records) -> None:
         """Encode the frames of a clip; failed ones are left out and counted.
 
@@ -268,6 +306,14 @@ class VideoSink(Sink):
         assert self._folder is not None, "close comes after open"
         with self._errors():
             self._finish_part()
+            if not self._joins:
+                self._folder.keep_only(self._parts)
+                return str(self.path)
+        return self._put_together([self._folder.file(part.number) for part in self._parts if part.pts])
+
+    def _put_together(self, files: Sequence[Path]) -> str:
+        assert self._folder is not None
+        with self._errors():
             if not any(part.pts for part in self._parts):
                 self.abort()
                 raise self._error(
@@ -277,7 +323,7 @@ class VideoSink(Sink):
                 )
             joined = self._folder.partial(self.path.name)
             with joined.open("w+b", _BUFFER_BYTES) as file:
-                self._join(file)
+                self._join(file, files)
                 file.flush()
                 os.fsync(file.fileno())
             joined.replace(self.path)
@@ -314,12 +360,7 @@ class VideoSink(Sink):
             pts = int(clip.pts[t])
             last = self._last_pts()
             if last is not None and pts <= last:
-                raise FrameError(
-                    f"the times of a video's frames must rise: got {pts} after {last} at frame {clip.index[t]}",
-                    expected=last + 1,
-                    got=pts,
-                    index=int(clip.index[t]),
-                )
+                raise self._unordered(pts, last, int(clip.index[t]))
             writing.add(clip, t)
         else:
             self.num_failed += 1
@@ -348,8 +389,7 @@ class VideoSink(Sink):
 
     # All together -----------------------------------------------------------------------------------------------------
 
-    def _join(self, file: IO[bytes]) -> None:
-        assert self._folder is not None
+    def _join(self, file: IO[bytes], files: Sequence[Path]) -> None:
         filled = [part for part in self._parts if part.pts]
         pts = array("q")
         for part in filled:
@@ -358,7 +398,7 @@ class VideoSink(Sink):
         start = passthrough.start if passthrough is not None else Fraction(0)
         times = place(pts, filled[-1].last_duration, self._spec, self._container, start)
         self._say_moved(times)
-        parts = [EncodedPart(self._folder.file(part.number), len(part.pts), part.step) for part in filled]
+        parts = [EncodedPart(path, len(part.pts), part.step) for path, part in zip(files, filled, strict=True)]
         delay = max(part.delay for part in filled)
         for warning in join(file, self._container, parts, delay, times, self._spec, passthrough):
             self._warn(warning)
@@ -389,6 +429,14 @@ class VideoSink(Sink):
                 f"Convert them first: --operator convert:format={takes}",
             )
         return spec
+
+    def _unordered(self, pts: int, last: int, index: int) -> FrameError:
+        return FrameError(
+            f"the times of a video's frames must rise: got {pts} after {last} at frame {index}",
+            expected=last + 1,
+            got=pts,
+            index=index,
+        )
 
     def _error(self, sentence: str, hint: str) -> SinkError:
         return SinkError(f"cannot write {self.path}: {sentence}", sink=self.name, hint=hint)
@@ -474,6 +522,11 @@ class _Writing:
         with contextlib.suppress(OSError):
             self._file.close()  # what is still in the buffer is thrown away
         self._partial.unlink(missing_ok=True)
+
+
+def _stops(parts: Sequence[Part], first: int) -> list[int]:
+    """Return where each of `parts` must start, the first of them at `first`."""
+    return [first, *(part.stop for part in parts)]
 
 
 def _where_else(spec: Spec) -> str:

@@ -14,10 +14,11 @@ from hyperframes.errors import SinkError
 from hyperframes.sinks.base import Checkpoint, Sink, Target
 from hyperframes.sinks.checks import frames_only, opened, taken_clip
 from hyperframes.sinks.failed import without_failed
+from hyperframes.sinks.pieces import append_files
 from hyperframes.sinks.staging import StagedFile, disk_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from hyperframes.frames import Clip, FrameSpec, Records, Spec
@@ -102,6 +103,19 @@ class Y4mSink(Sink):
         """Cut the file to what the checkpoint told of; None if it is shorter."""
         self._staged = StagedFile.resumed(Path(self.name), int(token["bytes"]))
         return None if self._staged is None else Checkpoint(token)
+
+    def piece_results(self, target: Target) -> int | None:
+        """Return 1: files are put together at any frame; None for standard output."""
+        return None if self.name == "-" else 1
+
+    def piece(self, path: Path, first: int) -> Y4mSink:
+        """Return one that writes a file of its own."""
+        return Y4mSink(path)
+
+    def gather(self, target: Target, pieces: Sequence[Path]) -> str:
+        """Write the frames of all files behind one header."""
+        head = _header(frames_only(target, self.name, "a y4m stream"))
+        return append_files(Path(self.name), pieces, head=head)
 
     def write(self, result: Clip | Records) -> None:
         """Append the frames."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import os
 import re
 from pathlib import Path
@@ -71,11 +72,14 @@ def open_source(what: Any, *, on_size_change: str = "scale", **options: Any) -> 
     if isinstance(what, tuple) or hasattr(what, "__array_interface__"):
         return ArraySource(what, **options)
     if isinstance(what, str | os.PathLike):
-        location = _local(os.fspath(what))
+        location, given = _local(os.fspath(what)), dict(options)
         kind = _kind(location)
         if kind == "video" and on_size_change != "scale":
             options["on_size_change"] = on_size_change
-        return registry.sources.get(kind)(location, **options)  # type: ignore[no-any-return]
+        source: Source = registry.sources.get(kind)(location, **options)
+        if location != "-":
+            source.opener = functools.partial(open_source, _anywhere(location), on_size_change=on_size_change, **given)
+        return source
     if hasattr(what, "__dlpack__"):
         return ArraySource(np.from_dlpack(what), **options)
     if hasattr(what, "__array__"):
@@ -98,6 +102,12 @@ def _local(location: str) -> str:
             hint="Write file:///folder/in.mp4, or the path alone.",
         )
     return unquote(url.path) + (f"?{url.query}" if url.query else "")
+
+
+def _anywhere(location: str) -> str:
+    """Return `location` so that it means the same from another working folder."""
+    scheme = _SCHEME.match(location)
+    return location if "://" in location or (scheme and scheme[1] in registry.sources) else os.path.abspath(location)
 
 
 def _kind(location: str) -> str:

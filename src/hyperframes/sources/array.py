@@ -87,6 +87,7 @@ class ArraySource(Source):
     """
 
     exact = True
+    seeks = True
 
     def __init__(
         self,
@@ -225,6 +226,7 @@ class StoredArrays(Source):
     """
 
     exact = True
+    seeks = True
 
     def __init__(
         self,

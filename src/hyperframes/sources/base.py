@@ -14,7 +14,7 @@ from hyperframes.frames import Array, Clip, Counting, Frame, FrameSpec
 from hyperframes.packing import Boundary, Halo, Hyperframe, Packer, SlabPool, pad, slab_capacity, view
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from types import TracebackType
 
     from hyperframes.media import Passthrough
@@ -41,6 +41,12 @@ class Source(ABC):
     """Whether times were missing or out of order and were rebuilt."""
     identifiable: bool = True
     """Whether `identity` is the same for the same frames in another process."""
+    opener: Callable[[], Source] | None = None
+    """Opens it again, as `open_source` did."""
+    seeks: bool = False
+    """Whether `read` from any position costs no more than what it reads."""
+    sure: bool = True
+    """Whether all that was read so far lay where `num_frames` and `keys` say: False after damage."""
     warnings: tuple[str, ...] = ()
     """What users should know: damaged packets, wrong counts, repaired times. Grows while reading."""
 
@@ -68,6 +74,18 @@ class Source(ABC):
     def arrays(self) -> tuple[tuple[Array, ...], Array | Counting] | None:
         """Return (planes (N, ...), pts (N,)) where all frames already lie in memory or a map, else None."""
         return None
+
+    def reopener(self) -> Callable[[], Source] | None:
+        """Return what opens it again in another process, to which it is pickled; None for arrays and pipes."""
+        return self.opener
+
+    def keys(self) -> Array | None:
+        """Return the ascending positions, (K,) int64, at which decoding can start; None: at every frame."""
+        return None
+
+    def prove(self, position: int) -> bool:
+        """Return whether reading from `position` on gives the frames of a read from the start; costs some decoding."""
+        return True
 
     def let_go(self, stop: int) -> None:
         """Take note that no frame before `stop` is needed again soon: mapped memory may be given back."""

@@ -51,6 +51,7 @@ class ImagesSource(Source):
     """
 
     exact = True
+    seeks = True
 
     def __init__(self, files: Sequence[Path], name: str, *, rate: Any = None, threads: int | None = None) -> None:
         self.name, self.files = name, list(files)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 from array import array
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from hyperframes.media import Passthrough
+    from hyperframes.media.decode import Key
     from hyperframes.media.index import PacketIndex
 
 
@@ -113,6 +115,8 @@ class VideoSource(Source):
         As for `open_video`.
     first : int
         Frame of the stream at which this source begins; its times are kept, its positions start at 0.
+    index : PacketIndex, optional
+        Of its packets, where another process has read it before.
     """
 
     def __init__(
@@ -122,6 +126,7 @@ class VideoSource(Source):
         threads: int | Literal["auto"] = "auto",
         on_size_change: SizeChange = "scale",
         first: int = 0,
+        index: PacketIndex | None = None,
     ) -> None:
         if threads != "auto" and threads < 1:
             raise PipelineError(f"decoder threads are 'auto' or at least 1: got {threads!r}", got=threads)
@@ -136,7 +141,7 @@ class VideoSource(Source):
         self._threads = 0 if threads == "auto" else threads
         self._notes: dict[str, str] = {}
         self._times: Array | None = None
-        self._indexed: PacketIndex | None = None
+        self._indexed = index
         self.rereadable = place.reopens
         self._distrusted = not place.reopens
         self._runs: set[_Run] = set()
@@ -220,19 +225,28 @@ class VideoSource(Source):
         run, frames = self._run_at(low)
         try:
             for timed in frames:
-                frame, _, position = timed
+                frame, pts, position = timed
                 if position < self._first:
                     continue
                 if self._coded != (frame.format.name, frame.height, frame.width) and not self._changed(frame, position):
                     self._finish(run, position)
                     return
                 if position >= low:
+                    self._compare(pts, position)
                     yield timed
                     if position == high:
                         return
             self._finish(run)
         finally:
+            self.sure = self.sure and not run.playback.tally.damaged
             self._close_run(run)
+
+    def _compare(self, pts: int | None, position: int) -> None:
+        """Note where a frame, or None for the end of the stream, does not stand where the index says."""
+        index = self._indexed
+        if index is not None and index.sound and self.sure:
+            says = int(index.pts[position]) if position < len(index) else None
+            self.sure = says == pts
 
     def _run_at(self, position: int) -> tuple[_Run, Iterator[_Timed]]:
         """Return a run that begins at or before `position` of the stream, and its frames."""
@@ -302,6 +316,8 @@ class VideoSource(Source):
     def _finish(self, run: _Run, stop: int | None = None) -> None:
         """Note what a run that reached the end of the stream, or position `stop` where it is split, has shown."""
         tally, repaired = run.playback.tally, run.repair.repaired
+        if stop is None:
+            self._compare(None, run.position)
         if run.whole:
             self._times = run.times()[:stop]
             self.exact = True
@@ -320,6 +336,70 @@ class VideoSource(Source):
             self._note("times", f"times of {_many(repaired, 'frame')} were missing or out of order and were rebuilt")
         self._distrusted = self._distrusted or tally.damaged or repaired > 0
 
+    # Beginning in the middle ------------------------------------------------------------------------------------------
+
+    def reopener(self) -> Callable[[], Source] | None:
+        """Return what opens it again, with one decoder thread and the index as it is known; None for pipes."""
+        if not self._place.reopens:
+            return None
+        place = self._place.anywhere()
+        index = self._index if self._place.has_index else None
+        return functools.partial(
+            VideoSource, place, threads=1, on_size_change=self._on_size_change, first=self._first, index=index
+        )
+
+    @property
+    def seeks(self) -> bool:  # type: ignore[override]  # found out when asked for
+        """Whether the index is sound."""
+        return self._timeline() is not None
+
+    def keys(self) -> Array | None:
+        """Return the positions of the key frames, (K,) int64."""
+        timeline = self._timeline()
+        if timeline is None:
+            return np.empty(0, np.int64)
+        pts = [self._index.key(number).pts for number in range(self._index.num_keys)]
+        found = np.searchsorted(timeline, pts) - self._first
+        return found[found >= 0]
+
+    def prove(self, position: int) -> bool:
+        """Decode across the key frame before `position`, and from it; return whether the frames after it are the same."""
+        timeline = self._timeline()
+        if timeline is None or position + self._first >= len(timeline):
+            return False
+        pts = int(timeline[position + self._first])
+        key, earlier = self._index.key_before(pts), self._index.key_before(pts, 1)
+        at = 0 if key is None else int(np.searchsorted(timeline, key.pts))
+        if key is None or at == 0:
+            return True  # that is the start of the stream
+        expected = timeline[at : at + _PROVEN_FRAMES].tolist()
+        across, directly = self._shown(earlier, expected), self._shown(key, expected)
+        return (
+            across is not None
+            and directly is not None
+            and all(np.array_equal(a, b) for a, b in zip(across, directly, strict=True))
+        )
+
+    def _shown(self, key: Key | None, expected: list[int]) -> list[Array] | None:
+        """Return all planes of the frames at the times `expected`, decoded from `key`; None if others come."""
+        decoder, lend, found = Decoder(self._place, self._threads, strict=True, seeks=True), self._lender(), []
+        try:
+            frames = decoder.frames() if key is None else decoder.from_key(key)
+            wanted = iter(expected)
+            for frame in frames or ():
+                if frame.pts is None or frame.pts < expected[0]:
+                    continue
+                if frame.pts != next(wanted) or frame.is_corrupt:
+                    return None
+                found += [np.array(plane) for plane in lend(frame)]
+                if frame.pts == expected[-1]:
+                    return found
+        except DamagedError:
+            return None
+        finally:
+            decoder.close()
+        return None
+
     # Positions and times ----------------------------------------------------------------------------------------------
 
     @property
@@ -330,7 +410,7 @@ class VideoSource(Source):
 
     def _timeline(self) -> Array | None:
         """Return the time of every frame of the stream where they are sure enough for seeking, else None."""
-        if self._distrusted or not self._place.is_file:
+        if self._distrusted or not self._place.has_index:
             return None
         if self._on_size_change != "scale" and (self._times is None or self.changed_at is not None):
             return None  # only a whole read says where the size changes
@@ -343,7 +423,7 @@ class VideoSource(Source):
         """How many frames there are: certain after a whole read, else the hint of index or container."""
         if self._times is not None:
             return len(self._times) - self._first
-        if self._place.is_file:
+        if self._place.has_index:
             return max(0, len(self._index) - self._first)
         return self._declared - self._first if self._declared else None
 
@@ -498,6 +578,8 @@ class _Run:
     def __init__(self, playback: Playback, at: int = 0) -> None:
         rate = nominal_rate(playback.stream)
         self.playback, self.at = playback, at
+        self.position = at
+        """One past the last frame so far."""
         self.repair = Repair(round(1 / (rate * playback.stream.time_base)) if rate else 1)
         self.whole = at == 0
         self._times = array("q")
@@ -511,6 +593,7 @@ class _Run:
             pts = repair(None if guessed else frame.pts, frame.dts, following)
             if whole:
                 note_time(pts)
+            self.position = position + 1
             yield frame, pts, position
 
     def _with_following(self) -> Iterator[tuple[Any, int | None]]:
