@@ -9,6 +9,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from hyperframes.cli import _show
 from hyperframes.cli._show import exit_code_of
+from hyperframes.cli.anchors import anchors
 from hyperframes.cli.bench import bench
 from hyperframes.cli.budget import budget
 from hyperframes.cli.demo import demo
@@ -85,5 +86,5 @@ EPILOGS = {
     "durations 200ms or 1.5s.",
 }
 
-for command in (run, plan, tune, budget, journal, operators, doctor, bench, demo):
+for command in (run, plan, tune, budget, journal, anchors, operators, doctor, bench, demo):
     app.command(cls=_Command, epilog=EPILOGS.get(command.__name__))(command)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hyperframes.frames import Records
+    from hyperframes.instruments import Instrument
 
 __all__ = ["Segment", "Timeline", "choose_frames", "find_anchors"]
 
@@ -55,6 +56,8 @@ class Timeline:
     anchors: tuple[Anchor, ...]
     segments: tuple[Segment, ...]
     statistics: Statistics
+    warnings: tuple[str, ...] = ()
+    """What users should know of the source: damaged packets, wrong counts, repaired times."""
 
     @property
     def cuts(self) -> tuple[Anchor, ...]:
@@ -67,7 +70,13 @@ class Timeline:
 
 
 def find_anchors(
-    source: Any, *, two_pass: bool = False, anchors: Anchors | None = None, side: int = 160, **options: Any
+    source: Any,
+    *,
+    two_pass: bool = False,
+    anchors: Anchors | None = None,
+    side: int = 160,
+    instruments: tuple[Instrument, ...] = (),
+    **options: Any,
 ) -> Timeline:
     """Find what matters in a source, and when.
 
@@ -82,6 +91,8 @@ def find_anchors(
         Parameters of the anchors.
     side : int
         Longer side of the small luma, in pixels.
+    instruments : tuple of Instrument, optional
+        Observers of the runs.
     **options
         Fields of `Options`: size, workers, range, ...
 
@@ -98,16 +109,17 @@ def find_anchors(
     stage = Stage("activity", Activity(side=side))
     if two_pass:
         measured = MemorySink()
-        run(Pipeline.of(source, [stage], {"activity.measures": measured}, **options))
+        run(Pipeline.of(source, [stage], {"activity.measures": measured}, **options), instruments=instruments)
         anchors = Anchors(**{**vars(anchors), "levels": levels_of(measured.result.data)})  # type: ignore[union-attr]  # rows
     sinks = {name: MemorySink() for name in ("anchors.anchors", "anchors.segments", "anchors.weights")}
     last = Stage("anchors", anchors, ("activity.measures", "activity.luma"))
-    run(Pipeline.of(source, [stage, last], sinks, **options))
+    result = run(Pipeline.of(source, [stage, last], sinks, **options), instruments=instruments)
     found, segments, weights = (sink.result for sink in sinks.values())
-    return _timeline(found, segments, weights, "two-pass" if two_pass else "causal")  # type: ignore[arg-type]  # records
+    timeline = _timeline(found, segments, weights)  # type: ignore[arg-type]  # records
+    return replace(timeline, statistics="two-pass" if two_pass else "causal", warnings=tuple(result.warnings))
 
 
-def _timeline(found: Records, segments: Records, weights: Records, statistics: Statistics) -> Timeline:
+def _timeline(found: Records, segments: Records, weights: Records) -> Timeline:
     tick = float(weights.spec.time_base)
     columns = weights.columns
     anchors = zip(found.pts, found.columns["weight"], found.columns["kind"], strict=True)
@@ -121,7 +133,7 @@ def _timeline(found: Records, segments: Records, weights: Records, statistics: S
         columns["entropy"],
         tuple(Anchor(float(pts * tick), float(weight), KINDS[kind]) for pts, weight, kind in anchors),
         tuple(Segment(int(a), int(b), bool(cut), bool(still), float(w)) for a, b, cut, still, w in spans),
-        statistics,
+        "causal",
     )
 
 
