@@ -3,12 +3,13 @@
 import tempfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tests.operators.onnx_files import means
 
 from hyperframes import registry
 from hyperframes.errors import PipelineError
-from hyperframes.frames import FrameSpec
+from hyperframes.frames import EVENT_NAMES, FrameSpec
 from hyperframes.testing.operators import OperatorSuite
 
 SPECS = (
@@ -21,6 +22,7 @@ SPECS = (
     FrameSpec.array((3,), "i2"),
     FrameSpec.array((), "f4"),
     FrameSpec.picture(32, 33, "gray"),
+    FrameSpec(((3,),), np.dtype(np.uint16), names=EVENT_NAMES, sensor=(8, 9)),
 )
 
 _folder = tempfile.TemporaryDirectory(prefix="hyperframes-")
@@ -49,6 +51,10 @@ VARIANTS = {
     "select_motion": ({"threshold": 0.05},),
     "window_mean": ({"length": 3, "hop": 2}, {"length": 2, "hop": 5}),
     "still_spans": ({"min_frames": 2, "threshold": 2.5}, {"min_frames": 1, "threshold": 1e6}),
+    "event_denoise": ({"window": 3},),
+    "voxel_grid": ({"length": 3, "hop": 2}, {"length": 2, "hop": 5, "bins": 1}),
+    "time_surface": ({"length": 3, "hop": 2, "tau": 2.0},),
+    "simulate_events": ({"leak": 30.0, "threshold": 0.5}, {"refractory": 0, "mismatch": 0.0, "leak": 0.0}),
     "onnx": ({"model": MODEL, "batch": 3}, {"model": MODEL, "outputs": ("mean",), "scale": 1.0}),
 }
 """Further parameters to test, by operator; needed where there are no defaults."""
@@ -76,6 +82,10 @@ REFUSED = {
     "select_motion": ({"threshold": -1.0}, {"threshold": "much"}),
     "window_mean": ({"length": 0}, {"hop": 0}),
     "still_spans": ({"threshold": 0}, {"min_frames": 0}),
+    "event_denoise": ({"window": 0},),
+    "voxel_grid": ({"bins": 0}, {"hop": 0}, {"length": 0}),
+    "time_surface": ({"tau": 0.0},),
+    "simulate_events": ({"threshold": 0.0}, {"leak": -1.0}, {"refractory": 0.5}),
     "onnx": ({"model": MODEL, "batch": -1}, {"model": MODEL, "mean": (1.0, 2.0)}, {"model": "model.onnx"}),
 }
 """Parameters that must be refused, by operator."""

@@ -11,13 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from hyperframes import registry
-from hyperframes.frames import Clip, FrameSpec, Records
+from hyperframes.frames import EVENT_NAMES, Clip, Field, FrameSpec, Records, RecordSpec
 from hyperframes.sinks import CallbackSink, MemorySink, NullSink, open_sink
 from hyperframes.sinks.failed import zeroed
 from hyperframes.sources import open_source
 from hyperframes.testing.sinks import DETECTIONS, SinkSuite, part_of
 
-COVERED = {"npy", "zarr", "images", "parquet", "csv", "lines", "y4m", "null"}
+COVERED = {"npy", "zarr", "images", "parquet", "csv", "lines", "y4m", "null", "events"}
 ELSEWHERE = {"video", "mqtt", "mqtts", "nats"}
 
 RGB = FrameSpec.picture(5, 6, "rgb24")
@@ -27,6 +27,10 @@ YUV = FrameSpec.picture(5, 7, "yuv420p")
 ROW = FrameSpec.array((3,), "f8", names=("ax", "ay", "az"))
 VECTOR = FrameSpec.array((4,), "f4")
 NUMBER = FrameSpec.array((), "f8")
+EVENTS = FrameSpec(((3,),), np.dtype(np.uint16), names=EVENT_NAMES)
+EVENT_RECORDS = RecordSpec(
+    tuple(Field(name, np.dtype(kind)) for name, kind in zip("txyp", ("i8", "u2", "u2", "u1"), strict=True))
+)
 FLOATS = FrameSpec.array((5, 6), "f4")
 
 
@@ -250,6 +254,25 @@ class TestCallback(SinkSuite):
 
     def failed_as(self, result):
         return result
+
+
+class TestEvents(SinkSuite):
+    targets = ((EVENTS, "frames"), (EVENT_RECORDS, "records"))
+    refused = ((RGB, "frames"), (ROW, "frames"), (DETECTIONS, "records"))
+
+    def sink(self, folder):
+        return open_sink(folder / "out.npz")
+
+    def final(self, folder):
+        return folder / "out.npz"
+
+    def check(self, sink, folder, result):
+        got = np.load(folder / "out.npz")
+        rows = result.data.T if isinstance(result, Clip) else [result.columns[name] for name in "xyp"]
+        times = result.pts * 1_000_000 if isinstance(result, Clip) else result.columns["t"]
+        assert_planes([got[name].astype(np.int64) for name in "xyp"],
+                      [rows[0].astype(np.int64), rows[1].astype(np.int64), (rows[2] > 0).astype(np.int64)])  # fmt: skip
+        np.testing.assert_array_equal(got["t"], times)
 
 
 @pytest.mark.parametrize("kind", sorted(COVERED | ELSEWHERE))

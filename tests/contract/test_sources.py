@@ -14,7 +14,7 @@ from hyperframes import registry
 from hyperframes.sources import ArraySource, open_source
 from hyperframes.testing.sources import SourceSuite
 
-COVERED = {"images", "npy", "memmap", "zarr", "table", "synthetic"}
+COVERED = {"images", "npy", "memmap", "zarr", "table", "synthetic", "events"}
 ELSEWHERE = {"video", "y4m"}
 
 PICTURES = np.random.default_rng(1).integers(0, 256, (7, 5, 6, 3), np.uint8)
@@ -156,3 +156,32 @@ class TestSyntheticPictures(SourceSuite):
 class TestSyntheticRows(SourceSuite):
     def opened(self, folder):
         return open_source("synthetic:rows?frames=12&columns=3")
+
+
+EVENTS = np.random.default_rng(3).integers(0, [30, 20, 2], (60, 3)).astype(np.uint16)
+EVENT_TIMES = np.sort(np.random.default_rng(4).integers(0, 40_000, 60))
+
+
+def _recorded(folder):
+    np.savez(folder / "x.npz", t=EVENT_TIMES, x=EVENTS[:, 0], y=EVENTS[:, 1], p=EVENTS[:, 2], sensor=(20, 30))
+    return folder / "x.npz"
+
+
+class TestEvents(SourceSuite):
+    def opened(self, folder):
+        return open_source(_recorded(folder) if not (folder / "x.npz").exists() else folder / "x.npz")
+
+    def expected(self):
+        return (EVENTS,)
+
+
+class TestPicturesOfEvents(SourceSuite):
+    def opened(self, folder):
+        path = folder / "x.npz" if (folder / "x.npz").exists() else _recorded(folder)
+        return open_source(f"{path}?window=5ms")
+
+    def expected(self):
+        counts = np.zeros((-(-(EVENT_TIMES[-1] + 1 - EVENT_TIMES[0]) // 5000), 2, 20, 30), np.uint16)
+        for time, (x, y, p) in zip(EVENT_TIMES, EVENTS, strict=True):
+            counts[(time - EVENT_TIMES[0]) // 5000, p, y, x] += 1
+        return (counts,)

@@ -1,5 +1,6 @@
 """What flows: Frame, Clip, Records, their specs and their time."""
 
+from hyperframes.frames.events import EVENT_NAMES, Events, event_histogram, time_surface, voxel_grid
 from hyperframes.frames.frame import Array, Clip, Frame, Records, single_plane
 from hyperframes.frames.spec import (
     PIXEL_FORMATS,
@@ -14,11 +15,13 @@ from hyperframes.frames.spec import (
 from hyperframes.frames.time import Counting, rescale, to_seconds
 
 __all__ = [
+    "EVENT_NAMES",
     "PIXEL_FORMATS",
     "Array",
     "Clip",
     "Colour",
     "Counting",
+    "Events",
     "Field",
     "Frame",
     "FrameSpec",
@@ -27,7 +30,10 @@ __all__ = [
     "RecordSpec",
     "Records",
     "Spec",
+    "event_histogram",
     "rescale",
     "single_plane",
+    "time_surface",
     "to_seconds",
+    "voxel_grid",
 ]

@@ -68,6 +68,8 @@ class FrameSpec:
     """Nominal frames a second; None where the stream has none. Time is in `pts`, never in here."""
     names: tuple[str, ...] = ()
     """Names of the values of sensor rows, in order of the last axis."""
+    sensor: tuple[int, int] | None = None
+    """Rows and columns of the sensor whose events the frames are."""
 
     def __post_init__(self) -> None:
         if not self.shapes:
@@ -223,6 +225,8 @@ class RecordSpec:
     fields: tuple[Field, ...]
     time_base: Fraction = Fraction(1)
     rate: Fraction | None = None
+    sensor: tuple[int, int] | None = None
+    """Rows and columns of the sensor whose events the records are."""
 
 
 Spec = FrameSpec | RecordSpec

@@ -27,6 +27,7 @@ _SUFFIXES = {
     ".csv": "csv",
     ".jsonl": "lines",
     ".y4m": "y4m",
+    **dict.fromkeys((".raw", ".dat", ".aedat4", ".h5", ".npz", ".txt", ".bin"), "events"),
 }
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 _NUMBERED = re.compile(r"%0?\d*d")
@@ -39,8 +40,8 @@ def open_sink(what: Any, **options: Any) -> Sink:
     ----------
     what : path, URL, function, Sink or None
         ``.mp4 .mkv .mov .webm .avi`` video, ``.npy``, ``.zarr``, a folder or ``out/%06d.png`` of images,
-        ``.parquet``, ``.csv``, ``.jsonl``, ``.y4m`` or ``-`` (y4m on standard output), ``null:``, ``mqtt://`` and
-        ``nats://``; a function is called
+        ``.parquet``, ``.csv``, ``.jsonl``, ``.raw .dat .aedat4 .h5`` and others of events, ``.y4m`` or ``-`` (y4m on
+        standard output), ``null:``, ``mqtt://`` and ``nats://``; a function is called
         with the results of every hyperframe; None collects them in memory. A plugin whose registered name equals the
         scheme or suffix comes first.
     **options
@@ -111,7 +112,7 @@ def _path_kind(path: Path, location: str) -> str:
 
 def _known() -> str:
     suffixes = {*_SUFFIXES, *(f".{name}" for name in registry.sinks if f".{name}" not in _SUFFIXES)}
-    hidden = {".video", ".images", ".lines", ".null", ".mqtt", ".mqtts", ".nats"}
+    hidden = {".video", ".images", ".lines", ".null", ".mqtt", ".mqtts", ".nats", ".events"}
     return ", ".join(sorted(suffixes - hidden))
 
 

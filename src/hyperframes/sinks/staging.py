@@ -148,7 +148,7 @@ class StagedFile:
                     f"cannot write {path}: a folder stands there", sink=str(path), hint="Give the file another name."
                 )
             descriptor = _claimed(self.partial, path)
-            if mode == "wb" and os.fstat(descriptor).st_size:  # of a run that was killed
+            if mode.startswith("w") and os.fstat(descriptor).st_size:  # of a run that was killed
                 os.ftruncate(descriptor, 0)
             self._file: IO[bytes] | None = os.fdopen(descriptor, mode)
 

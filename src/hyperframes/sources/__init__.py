@@ -28,6 +28,7 @@ _SUFFIXES = {
     ".csv.gz": "table",
     ".tsv.gz": "table",
     ".parquet": "table",
+    **dict.fromkeys((".raw", ".dat", ".aedat4", ".h5", ".hdf5", ".npz", ".txt", ".bin", ".bs2"), "events"),
     **dict.fromkeys((".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp", ".pgm", ".ppm"), "images"),
 }
 _ZARR_FILES = ("zarr.json", ".zarray", ".zgroup")
@@ -43,6 +44,7 @@ def open_source(what: Any, *, on_size_change: str = "scale", **options: Any) -> 
     what : path, URL, array, tuple of planes, Clip or Source
         Video files and streams, ``-`` (y4m on standard input), folders, globs and ``%06d`` patterns of images,
         ``.npy``, ``x.raw?shape=480,640,3&dtype=uint8``, ``.zarr``, ``.csv``, ``.csv.gz``, ``.parquet``,
+        recordings of events (``.raw .dat .aedat4 .h5 .npz .txt .bin .bs2``, ``x.raw?window=10ms&form=voxel``),
         ``synthetic:moving?frames=250``; arrays (N, ...); a source that is open already. A plugin whose registered
         name equals the scheme or suffix comes first.
     on_size_change : {"scale", "split", "fail"}
@@ -125,7 +127,10 @@ def _kind(location: str) -> str:
         return _folder_kind(path)
     if not path.exists():
         if "?" in location and "=" in location.partition("?")[2]:
-            return _present(Path(location.partition("?")[0]), "memmap")
+            bare, _, settings = location.partition("?")
+            raw = any(item.startswith(("shape=", "dtype=", "offset=")) for item in settings.split("&"))
+            kind = _suffix_kind(Path(bare))
+            return _present(Path(bare), "events" if kind == "events" and not raw else "memmap")
         if _NUMBERED.search(path.name) or any(sign in location for sign in "*?["):
             return "images"
     return _present(path, _suffix_kind(path))
