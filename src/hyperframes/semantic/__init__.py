@@ -4,6 +4,7 @@ from hyperframes.semantic.anchors import Anchors
 from hyperframes.semantic.arrow import load, save, schema, to_table
 from hyperframes.semantic.descriptor import DEFAULT, PARTS, Anchor, Descriptor, Trajectory
 from hyperframes.semantic.kernels import FIXED_KERNELS, attend
+from hyperframes.semantic.sync import Lag, Sync, measure_sync
 from hyperframes.semantic.timeline import Segment, Timeline, choose_frames, find_anchors
 
 __all__ = [
@@ -13,13 +14,16 @@ __all__ = [
     "Anchor",
     "Anchors",
     "Descriptor",
+    "Lag",
     "Segment",
+    "Sync",
     "Timeline",
     "Trajectory",
     "attend",
     "choose_frames",
     "find_anchors",
     "load",
+    "measure_sync",
     "save",
     "schema",
     "to_table",
