@@ -15,6 +15,7 @@ __all__ = [
     "Config",
     "Debug",
     "Json",
+    "MetricsPort",
     "Model",
     "Operators",
     "Quiet",
@@ -34,6 +35,15 @@ Debug = Annotated[
     bool, typer.Option("--debug", callback=_show.set_debug, help="Show tracebacks.", rich_help_panel=OUTPUT)
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else on stdout.", rich_help_panel=OUTPUT)]
+MetricsPort = Annotated[
+    str | None,
+    typer.Option(
+        "--metrics-port",
+        metavar="PORT",
+        help="Serve /metrics (Prometheus), /stats and /healthz to this machine meanwhile; 0 takes a free port.",
+        rich_help_panel=OUTPUT,
+    ),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.", rich_help_panel=OUTPUT)]
 Operators = Annotated[
     list[str] | None,

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hyperframes.cli import _options, _show
+from hyperframes.cli._serve import serving
 
 if TYPE_CHECKING:
     from hyperframes.drivers import RunResult
+    from hyperframes.instruments import Instrument
     from hyperframes.pipeline import Pipeline
 
 __all__ = ["run"]
@@ -105,6 +107,7 @@ def run(
         bool,
         typer.Option("--resume", help="Go on where an interrupted run stopped.", rich_help_panel=_options.OUTPUT),
     ] = False,
+    metrics_port: _options.MetricsPort = None,
     as_json: _options.Json = False,
     quiet: _options.Quiet = False,
     debug: _options.Debug = False,
@@ -138,10 +141,14 @@ def run(
     if report is not None:
         check_report_path(report)
     _refuse_clashes(pipelines, as_json=as_json, report=report)
-    if len(pipelines) > 1 and pipelines[0].options.executor == "ray":
-        told = _carry_out_together(pipelines, quiet=quiet, check=check, as_json=as_json)
-    else:
-        told = [_carry_out(one, quiet=quiet, check=check, report=report, as_json=as_json) for one in pipelines]
+    with serving(metrics_port, quiet=quiet) as console:
+        watching = () if console is None else (console,)
+        if len(pipelines) > 1 and pipelines[0].options.executor == "ray":
+            told = _carry_out_together(pipelines, watching, quiet=quiet, check=check, as_json=as_json)
+        else:
+            told = [
+                _carry_out(one, watching, quiet=quiet, check=check, report=report, as_json=as_json) for one in pipelines
+            ]
     if as_json:
         print(json.dumps(told[0] if len(told) == 1 else told, indent=2))
     _fail_if_incomplete(told)
@@ -186,7 +193,15 @@ def _refuse_clashes(pipelines: list[Pipeline], *, as_json: bool, report: Path | 
         )
 
 
-def _carry_out(pipeline: Pipeline, *, quiet: bool, check: bool, report: Path | None, as_json: bool) -> dict[str, Any]:
+def _carry_out(
+    pipeline: Pipeline,
+    watching: tuple[Instrument, ...],
+    *,
+    quiet: bool,
+    check: bool,
+    report: Path | None,
+    as_json: bool,
+) -> dict[str, Any]:
     """Run one pipeline, tell what came of it, and return its JSON."""
     from hyperframes.cli._progress import watched
     from hyperframes.drivers import run as run_pipeline
@@ -194,7 +209,7 @@ def _carry_out(pipeline: Pipeline, *, quiet: bool, check: bool, report: Path | N
     checked = _checked(pipeline, quiet=quiet) if check else None
     with watched(quiet=quiet) as instruments:
         try:
-            result = run_pipeline(pipeline, instruments=(*instruments, _show.RunBegins()))
+            result = run_pipeline(pipeline, instruments=(*instruments, *watching, _show.RunBegins()))
         except KeyboardInterrupt as error:
             raise _interrupted(pipeline) from error
     if report is not None:
@@ -202,7 +217,9 @@ def _carry_out(pipeline: Pipeline, *, quiet: bool, check: bool, report: Path | N
     return _told(result, pipeline, checked, report, as_json=as_json)
 
 
-def _carry_out_together(pipelines: list[Pipeline], *, quiet: bool, check: bool, as_json: bool) -> list[dict[str, Any]]:
+def _carry_out_together(
+    pipelines: list[Pipeline], watching: tuple[Instrument, ...], *, quiet: bool, check: bool, as_json: bool
+) -> list[dict[str, Any]]:
     """Run several pipelines on one cluster, several at a time, tell what came of each, and return their JSON."""
     from hyperframes.cli._progress import watched
     from hyperframes.drivers.cluster import run_many
@@ -210,7 +227,7 @@ def _carry_out_together(pipelines: list[Pipeline], *, quiet: bool, check: bool, 
     checked = [_checked(pipeline, quiet=quiet) if check else None for pipeline in pipelines]
     with watched(quiet=quiet) as instruments:
         try:
-            results = run_many(pipelines, (*instruments, _show.RunBegins()))
+            results = run_many(pipelines, (*instruments, *watching, _show.RunBegins()))
         except KeyboardInterrupt as error:
             raise _interrupted(pipelines[0]) from error
     return [_told(*one, None, as_json=as_json) for one in zip(results, pipelines, checked, strict=True)]
