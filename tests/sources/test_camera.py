@@ -10,8 +10,10 @@ from tests.farm import Cameras, have_programs
 from tests.farm.clip import encoded, write_units
 from tests.farm.inlet import Basket
 
+from hyperframes.media.recording import Keep, Recorder, Recording
 from hyperframes.sources.camera import Capture
 from hyperframes.sources.patience import Patience
+from hyperframes.sources.recorded import replay
 
 PERIOD_NS = 33_333_333
 QUICK = Patience(lost_seconds=0.7)
@@ -216,6 +218,28 @@ def test_pictures_of_several_slices_come_whole(clips):
     with Cameras(clips["slices"]) as cameras, _capture(cameras, basket):
         basket.wait_frames(40)
     assert set(_steps(basket)) == {1}
+
+
+@pytest.mark.slow
+@pytest.mark.requirement("B91")
+def test_what_was_recorded_is_replayed_with_the_same_frames_ids_times_and_epochs(cameras, tmp_path):
+    recorder = Recorder(tmp_path, Keep(segment_seconds=0.5))
+    live = [Basket(keep=True), Basket(keep=True)]
+    captures = [_capture(cameras, basket, i, record=recorder.stream(f"cam{i}")) for i, basket in enumerate(live)]
+    with captures[0], captures[1]:
+        live[0].wait(lambda b: sum(f.capture_ns is not None for f in b.frames) > 5)
+        cameras("kick", 0)
+        live[0].wait(lambda b: b.named("lost")).wait_frames(20)
+    recorder.close()
+    again = [Basket(keep=True), Basket(keep=True)]
+    count = replay(Recording(tmp_path), {"cam0": again[0], "cam1": again[1]})
+    assert count == sum(len(basket.frames) for basket in live)
+    for before, after in zip(live, again, strict=True):
+        assert before.frames == after.frames
+        assert before.named("open") == after.named("open")
+        assert [at for _, at in before.named("restart")] == [at for _, at in after.named("restart")]
+        for one, other in zip(before.planes, after.planes, strict=True):
+            assert all((a == b).all() for a, b in zip(one, other, strict=True))
 
 
 @pytest.mark.slow

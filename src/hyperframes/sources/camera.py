@@ -22,6 +22,7 @@ from hyperframes.errors import HyperframesError, without_credentials
 from hyperframes.frames import FrameSpec
 from hyperframes.media.endpoint import LOSSES, Connection, Endpoint, reason_of
 from hyperframes.media.picture import Lender, picture_spec
+from hyperframes.media.recording import NANOSECONDS
 from hyperframes.media.senderclock import SenderClock
 from hyperframes.sources.inlet import Inlet
 from hyperframes.sources.patience import Backoff, FrameAge, Patience
@@ -30,11 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from hyperframes.clock import Clock
+    from hyperframes.media.recording import StreamRecorder
 
-__all__ = ["NANOSECONDS", "Capture", "CaptureStatus", "Watch"]
-
-NANOSECONDS: Final = Fraction(1, 1_000_000_000)
-"""The time base of live frames: their pts are Unix nanoseconds."""
+__all__ = ["Capture", "CaptureStatus", "Watch"]
 
 _TICK_SECONDS: Final = 0.05
 _READ_SECONDS: Final = 5.0
@@ -136,6 +135,9 @@ class Capture:
         Unix nanoseconds, for arrival times.
     seed : int, optional
         Of the jitter of waits.
+    record : StreamRecorder, optional
+        Keeps the packets, with the ids and times of their frames, before the inlet has the frames. Ids go on where it
+        stopped.
     **options : str
         FFmpeg's options.
 
@@ -163,6 +165,7 @@ class Capture:
         watch: Watch | None = None,
         wall: Callable[[], int] = time.time_ns,
         seed: int | None = None,
+        record: StreamRecorder | None = None,
         **options: str,
     ) -> None:
         self.endpoint = Endpoint.of(url, transport=transport, **options)
@@ -172,7 +175,8 @@ class Capture:
         self._backoff = Backoff(random.Random(seed))
         self._watch = watch or _SHARED
         self._turn = _Turn(inlet)
-        self._progress = _Progress(first_id)
+        self._record = record
+        self._progress = _Progress(max(first_id, 0 if record is None else record.next_id))
         self._doubt = 0
         self._threads: list[threading.Thread] = []
 
@@ -300,13 +304,17 @@ class _Reader:
         self._clock, self._wall = capture._clock, capture._wall
         self._sender = SenderClock(Fraction(connection.stream.time_base))
         self._media = None if connection.endpoint.live else _MediaClock(capture, connection)
+        self._record = capture._record
         self._lender: Lender | None = None
         self.age = FrameAge(capture._patience, self._clock.now_ns(), connection.rate, capture._doubt)
 
     def read(self) -> str:
         """Read until the connection ends; return why."""
-        if self._media is None:
-            self._progress.age = self.age
+        with self._turn.taken(self._number):
+            if self._media is None:
+                self._progress.age = self.age
+            if self._record is not None:
+                self._record.connect(self._connection.stream, self._connection.rate)
         try:
             for packet in self._connection.packets():
                 self._take(packet)
@@ -323,8 +331,13 @@ class _Reader:
         """Decode `packet` and give the frames that it completes to the inlet."""
         arrival_ns = self._wall()
         try:
-            frames = self._connection.decode(packet)
+            frames, damaged = self._connection.decode(packet), False
         except LOSSES:
+            frames, damaged = [], True
+        if self._record is not None:
+            with self._turn.taken(self._number):
+                self._record.packet(packet, arrival_ns)
+        if damaged:
             self._count_damaged()
             return
         self._sender.packet(packet)
@@ -346,11 +359,13 @@ class _Reader:
             told = capture_ns is not None
             if told is not progress.told:
                 if self.age.num_frames:
-                    inlet.restart("clock")  # no hyperframe may mix two clocks
+                    self._restart(inlet, "clock")  # no hyperframe may mix two clocks
                 progress.told = told
             frame_id = progress.next_id
             progress.next_id += 1
             progress.frames += 1
+            if self._record is not None:
+                self._record.frame(frame, frame_id, capture_ns, arrival_ns)
             slot = inlet.slot(frame_id=frame_id, capture_ns=capture_ns, arrival_ns=arrival_ns)
             if slot is not None:
                 try:
@@ -382,8 +397,15 @@ class _Reader:
         with self._turn.taken(self._number) as inlet:
             progress.damaged += 1
             if self._lender is not None:  # before the first frame it only joined in the middle of a group of pictures
+                if self._record is not None:
+                    self._record.damaged(progress.next_id)
                 progress.next_id += 1
                 inlet.drop("corrupt")
+
+    def _restart(self, inlet: Inlet, reason: str) -> None:
+        if self._record is not None:
+            self._record.restart()
+        inlet.restart(reason)
 
 
 class _MediaClock:
