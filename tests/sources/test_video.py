@@ -283,7 +283,7 @@ def test_chosen_frames_equal_those_of_a_whole_read(tmp_path):
             whole = _all(video)
         with open_video(path) as fresh, open_video(path) as counted:
             assert counted.count() == len(whole)
-            for video in (fresh, counted):  # the second one skips pictures that no other needs
+            for video in (fresh, counted):
                 for _ in range(6):
                     wanted = rng.integers(0, len(whole), 5).tolist()
                     clip = video.frames(wanted)
@@ -380,6 +380,27 @@ def test_positions_after_damage_are_those_of_a_whole_read(damaged):
         assert video.frames([55]).planes[0][0].tobytes() == whole[55][3][0]
     with open_video(damaged) as video:
         assert _all(video, 24, 40) == whole[24:40]
+
+
+def test_damage_in_a_picture_that_no_other_refers_to_leaves_chosen_frames_as_in_a_whole_read(tmp_path, b_frames):
+    with av.open(b_frames) as container:
+        packets = [(p.pts, p.pos, p.size) for p in container.demux(video=0) if p.size]
+    with open(b_frames, "rb") as file:
+        data = bytearray(file.read())
+    # An MP4 packet: four bytes of length, then the unit, whose first byte says whether others refer to it.
+    loose = [(pts, at, size) for pts, at, size in packets if data[at + 4] & 0x7F == 1]
+    assert len(loose) > 5
+    pts, at, size = loose[len(loose) // 2]
+    data[at + 5 : at + size] = np.random.default_rng(3).bytes(size - 5)
+    path = tmp_path / "loose.mp4"
+    path.write_bytes(data)
+    with open_video(path) as video:
+        by_time = {frame[1]: frame[3] for frame in _all(video)}
+    with open_video(path) as video:
+        wanted = [t for t in range(70) if 512 * t != pts][::3]
+        clip = video.frames(wanted)
+        assert clip.pts.tolist() == [512 * t for t in wanted]
+        assert [tuple(plane.tobytes() for plane in f.planes) for f in clip] == [by_time[t] for t in clip.pts.tolist()]
 
 
 def test_a_file_cut_short_gives_what_is_there_and_says_so(tmp_path, b_frames_read):

@@ -101,9 +101,11 @@ class VideoSource(Source):
     reader of `spec`: the arrays lie as they are coded.
 
     Positions are those of a whole sequential read. Reading from a later position and `frames` seek by the packet
-    index and compare all that they decode with it; where it is wrong they read from the start instead. Damage in a
-    group of pictures that nothing has decoded yet can go unseen: after a whole read or `count`, nothing is left to
-    trust, and `exact` is True.
+    index and compare all that they decode with it; where it is wrong they read from the start instead. A frame they
+    return is bit for bit the one of that time in a whole read. Damage in pictures that nothing has decoded yet can go
+    unseen (other groups of pictures and, for `frames`, pictures that no other refers to), so that a whole read shows a
+    frame less and counts later ones from there: after a whole read or `count`, nothing is left to trust, and `exact`
+    is True.
 
     Parameters
     ----------
@@ -452,8 +454,8 @@ class VideoSource(Source):
     def frames(self, indices: Sequence[int]) -> Clip:
         """Return the frames at `indices`, in the order asked for, as arrays of their own.
 
-        Requests are sorted and grouped by group of pictures; each group is decoded once, from its key frame. Once the
-        stream is known to be whole, pictures that no other refers to are skipped.
+        Requests are sorted and grouped by group of pictures; each group is decoded once, from its key frame, without
+        pictures that are neither asked for nor referred to by another.
 
         Raises
         ------
@@ -489,8 +491,7 @@ class VideoSource(Source):
         """Yield the PyAV frame at each of the ascending `positions`; refuse to go on where the index is wrong."""
         decoder = Decoder(self._place, self._threads, strict=True, seeks=True)
         try:
-            if self._times is not None:
-                decoder.skip_unreferred(timeline[positions].tolist())
+            decoder.skip_unreferred(timeline[positions].tolist())
             frames, at = decoder.frames(), 0
             for position in positions.tolist():
                 pts = int(timeline[position])
