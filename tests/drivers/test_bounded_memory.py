@@ -54,16 +54,18 @@ def test_six_minutes_of_video_take_no_more_memory_than_their_first_ten_seconds(m
     assert whole["peak"] - short["peak"] < 20e6
 
 
-def textured(path, repeats):
-    """Write 100 different textured 720p frames `repeats` times by copying packets: quick, long, and not black."""
+def textured(path, repeats, height=720, width=1280):
+    """Write 100 different textured frames `repeats` times by copying packets: quick, long, and not black."""
     rng = np.random.default_rng(5)
-    wide = np.kron(rng.integers(0, 256, (60, 100), np.uint8), np.ones((16, 16), np.uint8))
+    wide = np.kron(rng.integers(0, 256, (height // 12, width // 12), np.uint8), np.ones((16, 16), np.uint8))
     with av.open(str(path.with_suffix(".part.mkv")), "w") as container:
         stream = container.add_stream("libx264", rate=30, options={"preset": "ultrafast", "g": "100", "bf": "0"})
-        stream.width, stream.height, stream.pix_fmt = 1280, 720, "yuv420p"
+        stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
         for t in range(100):
-            grey = np.ascontiguousarray(wide[2 * t : 2 * t + 720, 3 * t : 3 * t + 1280])
-            frame = av.VideoFrame.from_ndarray(np.concatenate([grey, np.full((360, 1280), 128, np.uint8)]), "yuv420p")
+            grey = np.ascontiguousarray(wide[2 * t : 2 * t + height, 3 * t : 3 * t + width])
+            frame = av.VideoFrame.from_ndarray(
+                np.concatenate([grey, np.full((height // 2, width), 128, np.uint8)]), "yuv420p"
+            )
             container.mux(stream.encode(frame))
         container.mux(stream.encode())
     with av.open(str(path.with_suffix(".part.mkv"))) as source, av.open(str(path), "w") as container:
@@ -75,6 +77,36 @@ def textured(path, repeats):
             packet.stream, packet.pts, packet.dts, packet.time_base = stream, t, t, Fraction(1, 30)
             packet.is_keyframe = is_key
             container.mux(packet)
+
+
+_PLANNED = """
+import json, sys
+import hyperframes as hf
+
+class Plan:
+    def observe(self, seen):
+        if seen['kind'] == 'began':
+            self.memory = seen['setup'].memory().total
+
+plan = Plan()
+result = hf.run(sys.argv[1], 'temporal_mean:radius=2', to='null:', workers=2, instruments=(plan,))
+print(json.dumps({'planned': plan.memory, 'peak': result.peak_memory_bytes, 'size': result.size}))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.alone
+@pytest.mark.requirement("A56")
+def test_full_hd_video_takes_the_memory_that_was_planned(tmp_path):
+    path = tmp_path / "wide.mkv"
+    textured(path, repeats=1, height=1080, width=1920)
+    done = subprocess.run(
+        [sys.executable, "-c", _PLANNED, str(path)], capture_output=True, text=True, timeout=300, check=True
+    )
+    told = json.loads(done.stdout)
+    assert told["size"] == 6
+    assert told["peak"] < 380e6
+    assert abs(told["peak"] - told["planned"]) < 0.15 * told["planned"]
 
 
 @pytest.mark.slow

@@ -20,6 +20,7 @@ from hyperframes.scheduling.sizing import (
     largest_size_in,
     makespan,
     memory_bytes,
+    modest_size,
     starting_point,
     step_size,
     sweep_candidates,
@@ -70,6 +71,17 @@ def test_a_memory_too_small_for_one_frame_is_named():
         PipelineError, match=r"^8 workers need 49766400 bytes for one frame a hyperframe: expected at most 1$"
     ):
         default_size(FULL_HD_YUV, is_picture=True, workers=8, max_memory=1)
+
+
+@pytest.mark.requirement("A14")
+def test_a_preset_keeps_full_hd_video_near_160_mb_and_small_pictures_as_they_are():
+    assert modest_size(16, FULL_HD_YUV, halo=4, in_flight=3) == 6
+    assert 3 * (2 * 6 + 4) * FULL_HD_YUV <= 160 << 20 < 3 * (2 * 7 + 4) * FULL_HD_YUV
+    assert modest_size(16, FULL_HD_YUV, halo=10, in_flight=3) == 10  # never less than is read for neighbours
+    assert modest_size(16, 4 * FULL_HD_YUV, in_flight=9) == 4
+    assert modest_size(2, 4 * FULL_HD_YUV, in_flight=9) == 2
+    assert modest_size(64, FULL_HD_YUV // 36, halo=4, in_flight=3) == 64
+    assert modest_size(65536, 8, in_flight=3) == 65536
 
 
 @pytest.mark.requirement("A14")

@@ -134,7 +134,8 @@ def _plan(pipeline: Pipeline) -> dict[str, Any]:
             "halo": {"before": halo.before, "after": halo.after},
             "hyperframes": len(places),
             "halo_overhead": (read - frames) / max(1, frames),
-            "memory_bytes": setup.memory_bytes(),
+            "memory_bytes": setup.memory().total,
+            "frame_memory_bytes": setup.memory_bytes(),
             "workers": setup.num_workers,
         }
     finally:
@@ -221,8 +222,8 @@ def _plan_text(planned: dict[str, Any]) -> str:
         f"{count_text(planned['total_frames'], 'frame')}, {planned['spec']}, in "
         f"{count_text(planned['hyperframes'], 'hyperframe')} of {planned['size']} with halo {halo['before']} + "
         f"{halo['after']}; {share_text(planned['halo_overhead'])} are read twice, none is decoded twice; "
-        f"{bytes_text(planned['memory_bytes'])} for frames with {count_text(planned['workers'], 'worker')}, "
-        "and libraries and codecs add to that"
+        f"{bytes_text(planned['memory_bytes'])} of memory with {count_text(planned['workers'], 'worker')}, "
+        f"{bytes_text(planned['frame_memory_bytes'])} of it for frames, and encoders add to that"
     )
 
 

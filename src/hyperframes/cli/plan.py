@@ -57,7 +57,7 @@ def plan(
     setup = set_up(_pipeline(source, operator or [], config, options, rate), open_sinks=False)
     try:
         told = _told(setup, count=count)
-        reasons = _reasons(setup) if explain else []
+        reasons = _reasons(setup, told["memory"]) if explain else []
     finally:
         setup.close()
     if as_json:
@@ -78,12 +78,12 @@ def _pipeline(source: str | None, operators: list[str], config: Any, options: di
         )
     if source is None:
         return _build.pipeline_from_file(config, options)
-    return Pipeline.of(_build.source_of(source, rate, options), list(operators), **options)
+    return Pipeline.of(_build.source_of(source, rate, options), list(operators), "null:", **options)
 
 
 def _told(setup: Setup, *, count: bool) -> dict[str, Any]:
     total, exact = _length(setup, count=count)
-    halo = setup.plan.operator_halo
+    halo, memory = setup.plan.operator_halo, setup.memory()
     rows: list[dict[str, Any]] = [
         {
             "index": place.index,
@@ -103,7 +103,8 @@ def _told(setup: Setup, *, count: bool) -> dict[str, Any]:
         "halo": {"before": halo.before, "after": halo.after},
         "hyperframes": rows,
         "halo_overhead": (read - owned) / owned if owned else 0.0,
-        "memory_bytes": setup.memory_bytes(),
+        "memory_bytes": memory.total,
+        "memory": {"frames": memory.frames, "decoders": memory.decoders, "program": memory.program},
     }
 
 
@@ -123,15 +124,21 @@ def _length(setup: Setup, *, count: bool) -> tuple[int, bool]:
     return min(known), all(source.exact for source in sources)
 
 
-def _reasons(setup: Setup) -> list[str]:
-    """Say where the size comes from."""
-    from hyperframes.drivers.quantity import share_text
+def _reasons(setup: Setup, memory: dict[str, int]) -> list[str]:
+    """Say where the size comes from, and what memory is for."""
+    from hyperframes.drivers.quantity import bytes_text, share_text
 
     halo = setup.plan.operator_halo
     first, *others = setup.size_reasons
     reasons = [f"size {setup.size}{', ' if setup.pipeline.options.size == 'auto' else ' '}{first}", *others]
     reasons.append(
-        f"memory holds {setup.in_flight} hyperframes, one for each worker and one being filled, and their results"
+        f"memory holds {setup.in_flight} hyperframes, one for each worker and one being filled, and their results: "
+        f"{bytes_text(memory['frames'])}"
+    )
+    decoders = f"{bytes_text(memory['decoders'])} for pictures that decoders hold, " if memory["decoders"] else ""
+    reasons.append(
+        f"besides {decoders}{bytes_text(memory['program'])} for libraries, kernels and what else the process holds; "
+        f"encoders{' and worker processes' if setup.uses_processes else ''} add to that"
     )
     if setup.uses_processes and any(source.arrays() is not None for source in setup.sources.values()):
         reasons.append(
@@ -168,8 +175,8 @@ def _print_table(setup: Setup, told: dict[str, Any], reasons: list[str]) -> None
     console.print(
         f"\n{about}{count_text(told['total_frames'], 'frame')} in {count_text(len(rows), 'hyperframe')} of "
         f"{told['size']}, halo {halo['before']} + {halo['after']}: {share_text(told['halo_overhead'])} read twice; "
-        f"{bytes_text(told['memory_bytes'])} for frames with {count_text(setup.num_workers, 'worker')}; "
-        "libraries and codecs add to that",
+        f"{bytes_text(told['memory_bytes'])} of memory with {count_text(setup.num_workers, 'worker')}, "
+        f"{bytes_text(told['memory']['frames'])} of it for frames; encoders add to that",
         soft_wrap=True,
     )
     if not told["exact"]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from hyperframes.drivers.execute import steps_of
 from hyperframes.drivers.machine import available_memory, check_process_limit, machine_facts
+from hyperframes.drivers.memory import tree_pss_bytes
 from hyperframes.drivers.processes import THREADS_OF_A_PROCESS, check_not_importing, pickled_operators
 from hyperframes.drivers.profile import find_profile, profile_key, tuned_size
 from hyperframes.drivers.quantity import bytes_text
@@ -23,14 +24,35 @@ from hyperframes.media import Passthrough
 from hyperframes.packing import Halo, Ranges, core_ranges, ranges, slab_capacity
 from hyperframes.packing.slab import plane_offsets
 from hyperframes.pipeline import Pipeline, Plan, plan_pipeline
-from hyperframes.scheduling import SizeChoice, choose_size, worker_counts
+from hyperframes.scheduling import MODEST_BYTES, SizeChoice, choose_size, modest_size, worker_counts
 from hyperframes.sinks import CallbackSink, MemorySink, NullSink, Sink, Target, open_sink
 from hyperframes.sources import Source, open_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Setup", "check_budget", "set_up", "targets"]
+__all__ = ["Memory", "Setup", "check_budget", "set_up", "targets"]
+
+
+KERNEL_BYTES = 30 << 20
+"""What a process takes to load and call compiled kernels, as measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What a run is going to take, in bytes."""
+
+    frames: int
+    """Input slabs, results and scratch of the workers."""
+    decoders: int
+    """Pictures that decoders hold: references, reordered ones, and one for each of their threads."""
+    program: int
+    """Libraries, kernels and whatever else the process holds already; worker processes and encoders come on top."""
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return self.frames + self.decoders + self.program
 
 
 @dataclass(slots=True, eq=False)
@@ -103,6 +125,13 @@ class Setup:
         """Ports of frames or windows that leave their group."""
         ports = {port for group in self.plan.groups for port in group.exports}
         return sorted(p for p in ports if isinstance(self.plan.ports[p].spec, FrameSpec))
+
+    def memory(self) -> Memory:
+        """Return what a run will take in all, as `RunResult.peak_memory_bytes` counts it."""
+        decoders = sum(source.decoder_bytes() for source in self.sources.values())
+        kernels = KERNEL_BYTES * any(stage.operator.compiles for stage in self.plan.stages)
+        already = decoders // 2  # since the first frame was decoded to know the spec
+        return Memory(self.memory_bytes(), decoders, max(0, tree_pss_bytes() + kernels - already))
 
     def memory_bytes(self) -> int:
         """Bytes of all frame memory: input slabs, results, scratch of the workers."""
@@ -262,9 +291,15 @@ def check_budget(setup: Setup, budget: int) -> None:
 
 
 def _preset(setup: Setup) -> SizeChoice:
-    spec = next(iter(setup.sources.values())).spec
+    """Return the preset for the kind of frames, less where they are copied to frame memory and much of it would be taken."""
+    spec, halo = next(iter(setup.sources.values())).spec, setup.plan.halo.total
     pixels = spec.height * spec.width if spec.is_picture else None
-    return choose_size(spec.nbytes, is_picture=spec.is_picture, pixels=pixels, halo=setup.plan.halo.total)
+    preset = choose_size(spec.nbytes, is_picture=spec.is_picture, pixels=pixels, halo=halo)
+    size = modest_size(preset.size, spec.nbytes, halo=halo, in_flight=setup.in_flight)
+    if size == preset.size or all(setup.views(port) for port in setup.sources):
+        return preset
+    why = f"{size}, so that {setup.in_flight} x (2 x {size} + {halo}) frames take about {bytes_text(MODEST_BYTES)}"
+    return SizeChoice(size, (*preset.reasons, why))
 
 
 def _starting_size(setup: Setup) -> SizeChoice:

@@ -26,9 +26,9 @@ __all__ = ["Packer", "hyperframe_id", "pack", "pad", "repack", "slab_capacity", 
 def slab_capacity(size: int, halo: Halo) -> int:
     """Return how many frames a slab should hold so that halo frames are seldom copied.
 
-    One hyperframe a slab when the core is at least twice the halo, several small ones otherwise.
+    One hyperframe a slab when the core is at least as long as the halo, several small ones otherwise.
     """
-    per_slab = max(1, -(-2 * halo.total // size))
+    per_slab = max(1, -(-halo.total // size))
     return halo.before + per_slab * size + max(halo.after, 1)
 
 

@@ -4,9 +4,10 @@ from hyperframes.scheduling.graph import StageGraph, StageNode, topological_orde
 from hyperframes.scheduling.policies import POLICIES, OnError
 from hyperframes.scheduling.resources import MachineFacts, worker_counts
 from hyperframes.scheduling.scheduler import Metrics, Scheduler
-from hyperframes.scheduling.sizing import SizeChoice, choose_size, step_size
+from hyperframes.scheduling.sizing import MODEST_BYTES, SizeChoice, choose_size, modest_size, step_size
 
 __all__ = [
+    "MODEST_BYTES",
     "POLICIES",
     "MachineFacts",
     "Metrics",
@@ -16,6 +17,7 @@ __all__ = [
     "StageGraph",
     "StageNode",
     "choose_size",
+    "modest_size",
     "step_size",
     "topological_order",
     "worker_counts",

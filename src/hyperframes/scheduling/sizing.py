@@ -32,6 +32,7 @@ __all__ = [
     "largest_size_in",
     "makespan",
     "memory_bytes",
+    "modest_size",
     "queue_depth_for",
     "starting_point",
     "step_size",
@@ -61,6 +62,9 @@ TINY_ROW_BYTES, TINY_ROWS = 64, 1 << 16
 """Rows of a few numbers: a hyperframe's fixed cost is some 100 us, as much as the work on thousands of them."""
 HALO_BYTES = 64 << 20
 """Up to about this a core grows for its halo: beyond, fresh memory costs more than reading neighbours twice."""
+MODEST_BYTES, LEAST_MODEST = 160 << 20, 4
+"""Frame memory that a preset aims at where frames are copied to it: with libraries and a decoder 350 MB in all. More of it
+has to be touched first, at up to ten times the cost of a copy, and brings little."""
 LEAST_STEP = 16
 """Frames of a fused chain's shortest step."""
 LARGE_ARRAY_BYTES = 1 << 20
@@ -171,6 +175,20 @@ def choose_size(
             reasons.append(f"{max_memory} bytes of memory hold {workers} x (2 x {fits} + {halo}) frames")
             size = fits
     return SizeChoice(size, tuple(reasons))
+
+
+def modest_size(size: int, frame_bytes: int, *, halo: int = 0, in_flight: int = 2, aim: int = MODEST_BYTES) -> int:
+    """Return `size`, or less where ``in_flight * (2 * S + halo)`` frames of packed pictures would take more than `aim`.
+
+    It stays at least the halo, and at least 4: below, what is read and copied for neighbours is most of the work.
+
+    Examples
+    --------
+    >>> modest_size(16, 1920 * 1080 * 3 // 2, halo=4, in_flight=3), modest_size(64, 640 * 360 * 3 // 2, in_flight=3)
+    (6, 64)
+    """
+    fits = largest_size_in(aim, max(1, frame_bytes), halo=halo, workers=in_flight)
+    return min(size, max(fits, halo, LEAST_MODEST))
 
 
 def largest_size_in(max_memory: int, frame_bytes: int, *, halo: int = 0, workers: int = 1) -> int:

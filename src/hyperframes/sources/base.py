@@ -87,6 +87,10 @@ class Source(ABC):
         """Return whether reading from `position` on gives the frames of a read from the start; costs some decoding."""
         return True
 
+    def decoder_bytes(self) -> int:
+        """Return the bytes of the pictures that a decoder holds while frames are read; 0 where there is none."""
+        return 0
+
     def let_go(self, stop: int) -> None:
         """Take note that no frame before `stop` is needed again soon: mapped memory may be given back."""
 

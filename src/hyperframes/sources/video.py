@@ -35,6 +35,10 @@ __all__ = ["VideoSource", "open_video", "open_y4m"]
 SizeChange = Literal["scale", "split", "fail"]
 
 _PROVEN_FRAMES: Final = 8
+_REFERENCES: Final = 4
+"""Pictures that others refer to, with most encoders' settings."""
+_LENT: Final = 2
+"""The picture that is read and the one after it."""
 _KEYS_TRIED: Final = 3
 _HASHED_BYTES: Final = 1 << 16
 _NETWORK_TIMEOUT_SECONDS: Final = 30.0
@@ -181,6 +185,8 @@ class VideoSource(Source):
         self._direct = is_direct(name, self.spec.pixel_format)
         if not self._direct:
             self._note("format", f"pixel format {name} is converted to {self.spec.pixel_format}")
+        context = stream.codec_context
+        self._decoder_pictures: int = _REFERENCES + context.reorder_depth + context.thread_count + _LENT
         self._coded: _Coded = (name, frame.height, frame.width)
         self._declared: int = stream.frames
         # Where the container has no durations, demuxers fill some in, but not the same ones on every way to a frame.
@@ -542,6 +548,10 @@ class VideoSource(Source):
     def passthrough(self) -> Passthrough | None:
         """Return audio and subtitle streams, metadata and chapters of the container; None for pipes."""
         return passthrough_of(self._place) if self._place.reopens else None
+
+    def decoder_bytes(self) -> int:
+        """Return the bytes of the pictures that the decoder holds: referred to, reordered, one a thread, and lent."""
+        return self._decoder_pictures * self.spec.nbytes
 
     def identity(self) -> str:
         """Return path, size, time of change and a hash of both ends of a file; the URL of anything else."""
