@@ -45,7 +45,7 @@ USE_SOURCE = ("hyperframes", "dask")
 """Contestants that import the package of this repository; dask runs its kernel."""
 PATIENCE_SECONDS = 300.0
 """How long a contestant may take for one answer."""
-HANG_SECONDS = 40.0
+HANG_SECONDS = 60.0
 """The same where it is only asked for frames of a small clip."""
 
 

@@ -284,13 +284,13 @@ def peak_memory(inputs):
 def planned(clip, pixel_format):
     """Return the case of a run that tells what was planned for it."""
     import hyperframes as hf
-    from hyperframes.drivers.setup import Setup
+    from hyperframes.drivers import set_up
 
     told = {}
 
     def run():
         pipeline = hf.Pipeline.of(clip, MEAN, to="null:", pixel_format=pixel_format)
-        setup = Setup(pipeline)
+        setup = set_up(pipeline, open_sinks=False)
         try:
             told["planned_bytes"] = setup.memory_bytes()
         finally:
