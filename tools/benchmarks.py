@@ -113,7 +113,7 @@ def _times(workload: Workload, result: dict[str, Any]) -> str:
     for label, rounds in sorted(result["rounds"].items(), key=lambda item: _speed(item[1])):
         compared = _agreement_text(agreement.get(label), workload)
         if "error" in rounds[0]:
-            lines.append(f"| {label} | failed: {escape(rounds[0]['error'])} | | | |")
+            lines.append(f"| {label} | failed: {_cell(rounds[0]['error'])} | | | |")
             continue
         told = figure(rounds)
         lines.append(
@@ -138,7 +138,7 @@ def _agreement_text(told: dict[str, Any] | None, workload: Workload) -> str:
     if told is None:
         return ""
     if "error" in told:
-        return f"failed: {escape(told['error'])}"
+        return f"failed: {_cell(told['error'])}"
     if told.get("reference"):
         return "the others are compared with these"
     if told["identical"] == told["num_frames"] == told["num_expected"]:
@@ -176,7 +176,7 @@ def _memory(result: dict[str, Any]) -> str:
     for label, rounds in result["rounds"].items():
         whole = [r for r in rounds if "error" not in r]
         if not whole:
-            told.append((math.inf, f"| {label} | failed: {escape(rounds[0]['error'])} | | |"))
+            told.append((math.inf, f"| {label} | failed: {_cell(rounds[0]['error'])} | | |"))
             continue
         peak = max(r["peak_bytes"] for r in whole)
         planned = whole[-1].get("facts", {}).get("planned_bytes")
@@ -208,10 +208,15 @@ def _position_cell(told: dict[str, Any] | None) -> str:
     if told is None:
         return ""
     if "error" in told:
-        return escape(told["error"].removeprefix("RuntimeError: ")[:60]).replace("|", "\\|").replace("\n", " ")
+        return _cell(told["error"].removeprefix("RuntimeError: ").rstrip("."))
     surplus = told["num_frames"] - told["num_expected"]
     beyond = f", {surplus} beyond the end" if surplus > 0 else ""
     return f"{told['wrong']} of {told['compared']}{beyond}"
+
+
+def _cell(text: str) -> str:
+    text = " ".join(text.split()).replace("|", "\\|")
+    return escape(text if len(text) <= 100 else text[:97] + "...")
 
 
 def _versions(measured: list[tuple[Workload, dict[str, Any]]]) -> str:
