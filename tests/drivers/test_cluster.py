@@ -1,5 +1,6 @@
 """The ray executor, with a real Ray of two workers: the files are those of threads, whatever is lost on the way."""
 
+import json
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 from tests.drivers.cluster_operators import DiesOn, RaisesOn, Same, Slow, spread
 from tests.drivers.interrupted import Bright, Moving, Trail
+from tests.media.served import serve
 
 import hyperframes as hf
 from hyperframes.drivers.cluster import run_many
@@ -27,15 +29,26 @@ FRAMES, GROUP = 700, 7
 
 
 @pytest.fixture(scope="module", autouse=True)
-def cluster():
-    with connected("", 2) as connection:
-        yield connection
+def cluster(web):
+    """One cluster for all tests, whose processes take the web server for an object store, too."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_ENDPOINT_URL", web[0])
+        patch.setenv("AWS_ACCESS_KEY_ID", "nobody")
+        patch.setenv("AWS_SECRET_ACCESS_KEY", "nothing")
+        with connected("", 2) as connection:
+            yield connection
 
 
 @pytest.fixture(scope="module")
 def clip(tmp_path_factory):
     """A video with B-frames, sound and a group of pictures every seven frames."""
     return make_clip(tmp_path_factory.mktemp("clip") / "in.mp4", **{"x264-params": "scenecut=0:bframes=2"})
+
+
+@pytest.fixture(scope="module")
+def web(clip):
+    with serve(clip.parent) as (address, served):
+        yield address, served
 
 
 def make_clip(path, codec="libx264", frames=FRAMES, **options):
@@ -146,6 +159,17 @@ def test_a_damaged_file_is_read_as_a_whole(clip, tmp_path):
     both(str(tmp_path / "in.mp4"), "temporal_mean:radius=1", "out.npy", tmp_path, cut=False, pixel_format="gray")
 
 
+@pytest.mark.requirement("A99")
+@pytest.mark.parametrize("store", ["http", "s3"])
+def test_videos_of_web_servers_and_object_stores_give_the_same_bytes(store, clip, web, tmp_path):
+    address, _ = web
+    url = f"{address}/in.mp4" if store == "http" else "s3://bucket/in.mp4"
+    hf.run(str(clip), "temporal_mean:radius=2", to=video(tmp_path / "whole.mp4"))
+    result = hf.run(url, "temporal_mean:radius=2", to=video(tmp_path / "out.mp4"), executor="ray", workers=2)
+    assert not any("not cut" in warning for warning in result.warnings)
+    assert contents(tmp_path / "out.mp4") == contents(tmp_path / "whole.mp4")
+
+
 # Losses ---------------------------------------------------------------------------------------------------------------
 
 
@@ -253,7 +277,12 @@ def test_several_files_are_run_at_once(clip, tmp_path):
     assert not (tmp_path / "bad.mp4").exists()
 
 
-def test_a_script_sends_its_own_functions(clip, tmp_path):
+@pytest.fixture
+def address(cluster):
+    return cluster.ray.get_runtime_context().gcs_address
+
+
+def test_a_script_that_joins_a_cluster_sends_its_own_functions(clip, address, tmp_path):
     """Its module is called __main__ here and something else there."""
     script = tmp_path / "script.py"
     script.write_text(
@@ -263,10 +292,27 @@ def test_a_script_sends_its_own_functions(clip, tmp_path):
         "@hf.operator(halo=1)\ndef first(frames):\n    return add(frames[:-2])\n"
         "if __name__ == '__main__':\n"
         "    for executor in ('threads', 'ray'):\n"
-        "        hf.run(sys.argv[1], first, to=f'{executor}.npy', executor=executor, workers=1, pixel_format='gray', range=(0, 300))\n"
+        "        hf.run(sys.argv[1], first, to=f'{executor}.npy', executor=executor, workers=1, pixel_format='gray', range=(0, 300),\n"
+        "               cluster=sys.argv[2] if executor == 'ray' else '')\n"
     )
-    subprocess.run([sys.executable, script, str(clip)], cwd=tmp_path, check=True, capture_output=True, timeout=100)
+    subprocess.run([sys.executable, script, clip, address], cwd=tmp_path, check=True, capture_output=True, timeout=100)
     assert contents(tmp_path / "ray.npy") == contents(tmp_path / "threads.npy")
+
+
+def test_the_command_joins_a_cluster_with_many_files_and_tells_each(clip, address, tmp_path):
+    for name in ("a.mp4", "b.mp4"):
+        shutil.copy(clip, tmp_path / name)
+    command = [sys.executable, "-m", "hyperframes", "run", "a.mp4", "b.mp4", "out", "-p", "measure", "--json"]
+    done = subprocess.run(
+        [*command, "--executor", "ray", "--cluster", address],
+        cwd=tmp_path,
+        check=True,
+        capture_output=True,
+        timeout=100,
+    )
+    assert [run["executor"] for run in json.loads(done.stdout)] == ["ray", "ray"]
+    hf.run(str(clip), "measure", to=str(tmp_path / "whole.jsonl"))
+    assert {contents(path) for path in (tmp_path / "out").iterdir()} == {contents(tmp_path / "whole.jsonl")}
 
 
 def test_what_lies_in_memory_is_refused_before_anything_is_written(tmp_path):

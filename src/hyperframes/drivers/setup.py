@@ -194,7 +194,7 @@ def set_up(pipeline: Pipeline, *, open_sinks: bool = True) -> Setup:
     with contextlib.ExitStack() as stack:
         sources: dict[str, Source] = {}
         for name, what in pipeline.sources.items():
-            source = open_source(what, on_size_change=options.on_size_change)
+            source = open_source(what, on_size_change=options.on_size_change, ranged=options.executor == "ray")
             if source is not what:
                 stack.callback(source.close)
             sources[name] = source

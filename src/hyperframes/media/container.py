@@ -62,8 +62,19 @@ class Place:
             If there is no such file, it is no video, is damaged or encrypted, or has no such stream.
         """
         self._check_file()
+        return self.opened(self.url)
+
+    def open_listing(self) -> tuple[Any, Any, frozenset[int]]:
+        """Return what `open` returns, for packets whose content nobody looks at, and where those of key frames lie.
+
+        Only the positions of those that the packets themselves do not tell to be key frames without their content.
+        """
+        return (*self.open(), frozenset())
+
+    def opened(self, what: Any) -> tuple[Any, Any]:
+        """Return (container, video stream) of `what`: the path, the URL, or a file that is open."""
         try:
-            container = av.open(self.url, format=self.format, options=dict(self.options), timeout=self.timeout_seconds)
+            container = av.open(what, format=self.format, options=dict(self.options), timeout=self.timeout_seconds)
         except (av.FFmpegError, OSError, ValueError) as error:
             raise self._unopened(error) from error
         try:

@@ -66,7 +66,10 @@ class PacketIndex:
 def read_index(place: Place, step: int) -> PacketIndex:
     """Read the packets of `place` without decoding them; `step` is the nominal number of ticks a frame."""
     pts, dts, durations, sizes, flags, keys = (array("q") for _ in range(6))
-    container, stream = place.open()
+    container, stream, marked = place.open_listing()
+    if stream.codec_context.name in {"vp8", "vp9"}:  # which packets are hidden stands in them
+        container.close()
+        container, stream = place.open()
     hides = stream.codec_context.name if stream.codec_context.name in {"vp8", "vp9"} else ""
     try:
         for packet in container.demux(stream):
@@ -74,7 +77,7 @@ def read_index(place: Place, step: int) -> PacketIndex:
                 continue
             time = packet.pts
             hidden = packet.is_discard or (bool(hides) and is_hidden(hides, packet))
-            if packet.is_keyframe and not hidden and time is not None:
+            if (packet.is_keyframe or packet.pos in marked) and not hidden and time is not None:
                 keys.extend(_NONE if value is None else value for value in Key.of(packet))
             pts.append(_NONE if time is None else time)
             dts.append(_NONE if packet.dts is None else packet.dts)

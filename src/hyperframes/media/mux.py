@@ -21,6 +21,7 @@ from av.audio.stream import AudioStream
 from hyperframes.frames import FrameSpec, rescale
 from hyperframes.media.encode import Container, has_alpha, nominal_rate
 from hyperframes.media.matroska import PLACEHOLDER, set_display_size
+from hyperframes.media.ranged import readable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -299,7 +300,7 @@ class _Extras:
         self._source: InputContainer | None = None
         self._output: OutputContainer
         try:
-            self._source = stack.enter_context(av.open(given.path))
+            self._source = stack.enter_context(av.open(readable(given.path)))
         except (av.error.FFmpegError, OSError) as error:
             if given.streams:
                 self.warnings.append(f"nothing but the pictures was kept: {given.path} cannot be opened: {error}")
@@ -430,7 +431,7 @@ def _refusal(path: str, template: Stream, container: Container) -> str | None:
     if container.format == "avi" and _codec_name(template) == "vorbis":
         return "avi files cannot keep its times"
     try:
-        with av.open(path) as source, av.open(io.BytesIO(), "w", format=container.format) as trial:
+        with av.open(readable(path)) as source, av.open(io.BytesIO(), "w", format=container.format) as trial:
             stream = trial.add_stream_from_template(template, opaque=True)
             trial.start_encoding()
             packet = next((packet for packet in source.demux(source.streams[template.index]) if packet.size), None)

@@ -36,7 +36,7 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 _NUMBERED = re.compile(r"%0?\d*d")
 
 
-def open_source(what: Any, *, on_size_change: str = "scale", **options: Any) -> Source:
+def open_source(what: Any, *, on_size_change: str = "scale", ranged: bool = False, **options: Any) -> Source:
     """Open whatever holds frames.
 
     Parameters
@@ -49,6 +49,8 @@ def open_source(what: Any, *, on_size_change: str = "scale", **options: Any) -> 
         name equals the scheme or suffix comes first.
     on_size_change : {"scale", "split", "fail"}
         What a video does where its frame size changes mid-stream; other sources have one size.
+    ranged : bool
+        Whether a video of a web server is read in ranges, from any position at no more than what it reads.
     **options
         Given to the kind that opens it: `rate`, `pixel_format`, `columns`, ...
 
@@ -78,6 +80,8 @@ def open_source(what: Any, *, on_size_change: str = "scale", **options: Any) -> 
         kind = _kind(location)
         if kind == "video" and on_size_change != "scale":
             options["on_size_change"] = on_size_change
+        if kind == "video" and ranged and "://" in location:
+            options["ranged"] = True
         source: Source = registry.sources.get(kind)(location, **options)
         if location != "-":
             source.opener = functools.partial(open_source, _anywhere(location), on_size_change=on_size_change, **given)

@@ -19,6 +19,7 @@ from hyperframes.media.decode import DamagedError, Decoder, Playback
 from hyperframes.media.index import read_index
 from hyperframes.media.picture import is_direct, picture_spec
 from hyperframes.media.pixels import Reshaper, Views
+from hyperframes.media.ranged import RANGED_SCHEMES, RangedPlace
 from hyperframes.media.times import Repair
 from hyperframes.sources.base import Source, positions
 
@@ -51,6 +52,7 @@ def open_video(
     on_size_change: SizeChange = "scale",
     stream: int = 0,
     timeout_seconds: float = _NETWORK_TIMEOUT_SECONDS,
+    ranged: bool = False,
 ) -> VideoSource:
     """Open a video file or URL.
 
@@ -67,6 +69,8 @@ def open_video(
         Which of the video streams, from 0.
     timeout_seconds : float
         How long to wait for the network.
+    ranged : bool
+        Whether a URL is read in ranges (extra ``cluster``): only what is wanted, from any position. ``s3`` always is.
 
     Raises
     ------
@@ -79,7 +83,8 @@ def open_video(
     if url.startswith("file://"):
         url = url.removeprefix("file://")
     timeout = timeout_seconds if "://" in url else None
-    place = Place(url, stream, timeout_seconds=timeout)
+    kind = RangedPlace if "://" in url and (ranged or url.partition("://")[0] in RANGED_SCHEMES) else Place
+    place = kind(url, stream, timeout_seconds=timeout)
     return VideoSource(place, threads=threads, on_size_change=on_size_change)
 
 
