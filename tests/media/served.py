@@ -34,10 +34,10 @@ def serve(folder):
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
-        def do_HEAD(self):  # noqa: N802 - the library's name
+        def do_HEAD(self):
             self.answer(body=False)
 
-        def do_GET(self):  # noqa: N802 - the library's name
+        def do_GET(self):
             self.answer(body=True)
 
         def answer(self, *, body):

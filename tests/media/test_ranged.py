@@ -148,7 +148,7 @@ def test_a_server_that_is_overloaded_for_a_moment_is_asked_again(folder, web):
     assert file.read(100) == (folder / "end.mp4").read_bytes()[:100]
     served.fails = 3
     file.seek(100_000)
-    with pytest.raises(OSError, match="bytes 100000 to 116384 of '.*end.mp4': 503"):
+    with pytest.raises(OSError, match=r"bytes 100000 to 116384 of '.*end.mp4': 503"):
         file.read(100)
     served.fails = 0
 
