@@ -110,11 +110,22 @@ class Camera:
         self.sent += bool(self.outlets)
 
 
+def _know_types() -> None:
+    """Touch every type that media threads will: two threads that meet one for the first time can get half a class."""
+    pipeline = Gst.parse_launch(f"{LAUNCH[1:-1]} ! fakesink")
+    source = pipeline.get_by_name("pictures")
+    for element in (pipeline, source, pipeline.get_by_name("pay0")):
+        assert element.current_state == Gst.State.NULL
+        assert element.get_base_time() == 0
+    GstRtspServer.RTSPMedia.new(Gst.ElementFactory.make("bin")).get_element()
+
+
 class Farm:
     """The server, its cameras, and the clock that all of them share."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         Gst.init(None)
+        _know_types()
         self.clips = [read_clip(path) for path in options.clip]
         self.clock = Gst.SystemClock.obtain()
         period_ns = round(1e9 / options.rate)
