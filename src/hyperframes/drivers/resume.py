@@ -451,6 +451,8 @@ class RunJournal:
                     if self._holds:
                         self._write({}, None)
                 else:
+                    for sink in self.setup.sinks.values():
+                        sink.settle()
                     self._checkpoint(None)
             except SinkError as error:
                 self.warnings.append(str(error))

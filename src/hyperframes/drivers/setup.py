@@ -71,6 +71,10 @@ class Setup:
     warnings: list[str] = field(default_factory=list)
     size_reasons: tuple[str, ...] = ()
     """Why the size is what it is."""
+    cores: int = 1
+    """Processor cores that sinks may keep busy."""
+    spare_bytes: int = 0
+    """Memory that they may use to do so."""
     operators: tuple[bytes, ...] = ()
     """Of all stages, pickled, where workers are processes."""
     told: Mapping[str, Target] | None = None
@@ -134,8 +138,10 @@ class Setup:
         return Memory(self.memory_bytes(), decoders, max(0, tree_pss_bytes() + kernels - already))
 
     def memory_bytes(self) -> int:
-        """Bytes of all frame memory: input slabs, results, scratch of the workers."""
+        """Bytes of all frame memory: input slabs, results, scratch of the workers, what sinks hold."""
         total = 0
+        for key, sink in self.sinks.items():
+            total += sink.memory_bytes(self.plan.ports[self.plan.sinks[key]].spec, self.cores, self.spare_bytes)
         for port, source in self.sources.items():
             total += self.input_slabs(port) * plane_offsets(source.spec, self.input_capacity(port))[1]
         exported = set(self.exported())
@@ -209,6 +215,7 @@ def set_up(pipeline: Pipeline, *, open_sinks: bool = True) -> Setup:
         workers, warnings = worker_counts(machine_facts(), resources, options.workers)
         by_port = dict(enumerate(sources.values()))
         setup = Setup(pipeline, by_port, sinks, plan, 1, workers, _run_id(plan, by_port), list(warnings))
+        setup.cores = worker_counts(machine_facts(), ("compute",), options.workers)[0]["compute"]
         _choose_size(setup)
         if setup.uses_processes:
             setup.operators = pickled_operators(plan)
@@ -275,6 +282,7 @@ def _choose_size(setup: Setup) -> None:
         reasons = [f"was asked for; auto would begin with {preset.size}: {'; '.join(preset.reasons)}"]
     setup.size_reasons = tuple(reasons)
     check_budget(setup, budget)
+    setup.spare_bytes = (budget - setup.memory_bytes()) // 2 // max(1, len(setup.sinks))
 
 
 def check_budget(setup: Setup, budget: int) -> None:
@@ -307,11 +315,10 @@ def _starting_size(setup: Setup) -> SizeChoice:
     spec = next(iter(setup.sources.values())).spec
     found = find_profile(profile_key(setup.pipeline, spec))
     setup.warnings += found.warnings
-    asked, _ = worker_counts(machine_facts(), ("compute",), setup.pipeline.options.workers)
     tuned = tuned_size(
         found,
         frame_bytes=spec.nbytes,
-        workers=asked["compute"],
+        workers=setup.cores,
         parallel=max(setup.workers.values()),
         num_frames=setup.num_frames,
         halo=setup.plan.halo.total,
@@ -322,7 +329,8 @@ def _starting_size(setup: Setup) -> SizeChoice:
 def targets(setup: Setup) -> dict[str, Target]:
     """Return what each sink is told before the first result."""
     if setup.told is not None:
-        return dict(setup.told)
+        here = {"cores": setup.cores, "spare_bytes": setup.spare_bytes}
+        return {key: dataclasses.replace(told, **here) for key, told in setup.told.items()}
     start, stop = setup.pipeline.options.range
     (first, *others) = setup.sources.values()
     kept = not others and any(sink.takes_passthrough for sink in setup.sinks.values())
@@ -342,6 +350,8 @@ def targets(setup: Setup) -> dict[str, Target]:
             passthrough if port.kind == "frames" else None,
             f"{setup.run_id}-{setup.plan.fingerprint}",
             setup.size,
+            cores=setup.cores,
+            spare_bytes=setup.spare_bytes,
         )
     return found
 

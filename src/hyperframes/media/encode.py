@@ -438,9 +438,12 @@ class PartEncoder:
             self.discard()
             raise _refused(encoding, error) from error
 
-    def encode(self, planes: Sequence[Array]) -> None:
-        """Take one frame; the arrays are copied before this returns."""
-        frame = _frame(self.encoding.spec, planes)
+    def copied(self, planes: Sequence[Array]) -> av.VideoFrame:
+        """Return a frame for `encode` that holds a copy of `planes`; may be called by another thread."""
+        return _frame(self.encoding.spec, planes)
+
+    def encode(self, frame: av.VideoFrame) -> None:
+        """Take the next frame, which `copied` returned."""
         frame.pts = self._first + self.num_frames
         frame.time_base = 1 / self.rate
         set_colour(frame, self._colour)

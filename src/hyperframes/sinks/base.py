@@ -34,6 +34,10 @@ class Target:
     """Frames a full hyperframe delivers."""
     journaled: bool = False
     """Whether `Sink.checkpoint` will be called: what only that needs can be left out otherwise."""
+    cores: int = 1
+    """Processor cores that the sink may keep busy; what it writes never depends on it."""
+    spare_bytes: int = 0
+    """Memory it may use to do so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +89,19 @@ class Sink(ABC):
     def write(self, result: Clip | Records) -> None:
         """Take the results of one hyperframe; its arrays are lent until this returns."""
 
+    def settle(self) -> None:
+        """Finish what was given whole and is still under way; comes before the last checkpoint of an interrupted run."""
+
     @abstractmethod
     def close(self) -> str | None:
         """Finish; only now does output appear under its final name, which is returned."""
 
     def abort(self, *, keep_parts: bool = False) -> None:
         """Stop without finishing: remove what is incomplete; keep what the last checkpoint told of if asked to."""
+
+    def memory_bytes(self, spec: Spec, cores: int, spare_bytes: int) -> int:
+        """Return how many bytes of its own it holds at most for frames of `spec`, told that it may use so much."""
+        return 0
 
     # Going on after an interruption, for sinks that are `resumable` ----------------------------------------------------
 

@@ -9,6 +9,7 @@ import hashlib
 import itertools
 import os
 from array import array
+from collections import deque
 from fractions import Fraction
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, ClassVar
@@ -32,7 +33,8 @@ from hyperframes.media.encode import (
 )
 from hyperframes.media.mux import EncodedPart, Times, join, place
 from hyperframes.sinks.base import Checkpoint, Sink, Target
-from hyperframes.sinks.parts import Part, PartsFolder, digest_of, sha256_of, sync_folder
+from hyperframes.sinks.part_writer import Lanes, PartWriter, Room
+from hyperframes.sinks.parts import Part, PartsFolder, digest_of, sync_folder
 from hyperframes.sinks.staging import disk_errors
 
 if TYPE_CHECKING:
@@ -45,10 +47,10 @@ __all__ = ["VideoSink"]
 class VideoSink(Sink):
     """A video file: ``.mp4``, ``.mkv``, ``.mov``, ``.webm`` or ``.avi``.
 
-    Frames are encoded in closed parts of a fixed number of frames, each with an encoder of its own, in a hidden
-    folder beside the file; `close` joins them, with the source's audio, subtitles, chapters and metadata, by copying
-    packets. The bytes depend on the frames, their times and the settings, never on how many arrive at once, on the
-    machine, or on whether the run was interrupted.
+    Frames are encoded in closed parts of a fixed number of frames, each with an encoder of its own, several at the same
+    time where there are cores for it, in a hidden folder beside the file; `close` joins them, with the source's audio,
+    subtitles, chapters and metadata, by copying packets. The bytes depend on the frames, their times and the settings,
+    never on how many arrive at once, on the machine, or on whether the run was interrupted.
 
     Times are exact in MP4 and MOV (a start before 0 is moved to 0, with everything else). Matroska and WebM count
     milliseconds and AVI frames of a steady rate from 0: times go to the nearest free tick and a warning says how many
@@ -113,9 +115,19 @@ class VideoSink(Sink):
         self._folder: PartsFolder | None = None
         self._parts: list[Part] = []
         self._num_told = 0  # parts that a checkpoint told of
-        self._writing: _Writing | None = None
+        self._writing: PartWriter | None = None  # takes frames
+        self._ending: deque[PartWriter] = deque()  # have all of theirs
         self._position = self._first = 0
+        self._source_stop = 0
+        self._last_pts: int | None = None
         self._joins = True  # a piece leaves its parts to `gather`
+
+    def memory_bytes(self, spec: Spec, cores: int, spare_bytes: int) -> int:
+        """Return the bytes of frames that wait to be encoded, and of all encoders but one."""
+        if not isinstance(spec, FrameSpec) or not spec.is_picture:
+            return 0
+        encoding = Encoding.of(self._codec, spec, self._quality, self._preset, self._part_frames)
+        return Lanes.of(encoding, cores, spare_bytes).held_frames() * spec.nbytes
 
     def beside(self, path: str) -> VideoSink:
         """Return a sink with the same settings that writes to `path`."""
@@ -182,6 +194,7 @@ class VideoSink(Sink):
         plan = f"{target.fingerprint}\n{self._encoding.fingerprint}"
         if self.path.is_dir():
             raise self._error("a folder stands there", "Give the file another name.")
+        self._lanes = Lanes.of(self._encoding, target.cores, target.spare_bytes)
         return PartsFolder(self.path, hashlib.sha256(plan.encode()).hexdigest())
 
     def _begin(self, folder: PartsFolder, parts: Sequence[Part], *, resume: bool) -> None:
@@ -190,7 +203,9 @@ class VideoSink(Sink):
         with self._errors():
             folder.claim()
             folder.clear(parts)
+        self._room = Room(self._lanes.frames)
         self._position = self._parts[-1].stop if parts else self._first
+        self._last_pts = next((part.pts[-1] for part in reversed(parts) if part.pts), None)
         self.resume_at = self._safe_until()
         self.num_failed = sum(part.num_failed for part in parts)
         try:
@@ -221,10 +236,12 @@ class VideoSink(Sink):
     @property
     def part_finished(self) -> bool:
         """Whether a part was finished since the last checkpoint."""
+        self._note_whole()
         return len(self._parts) > self._num_told
 
     def checkpoint(self) -> Checkpoint:
         """Return which parts are whole: each was flushed when it was finished."""
+        self._note_whole()
         self._num_told = len(self._parts)
         return Checkpoint({"parts": len(self._parts), "digest": digest_of(self._parts)}, self._safe_until())
 
@@ -295,6 +312,11 @@ class VideoSink(Sink):
                 if int(result.index[t]) >= self.resume_at:
                     self._take(result, t)
 
+    def settle(self) -> None:
+        """Wait for the parts that have all of their frames."""
+        with self._errors():
+            self._note_whole(leave=0)
+
     def close(self) -> str | None:
         """Join the parts, put the file under its name and return the name.
 
@@ -306,6 +328,7 @@ class VideoSink(Sink):
         assert self._folder is not None, "close comes after open"
         with self._errors():
             self._finish_part()
+            self._note_whole(leave=0)
             if not self._joins:
                 self._folder.keep_only(self._parts)
                 return str(self.path)
@@ -333,6 +356,11 @@ class VideoSink(Sink):
 
     def abort(self, *, keep_parts: bool = False) -> None:
         """Remove what is incomplete, and whole parts unless told to keep them."""
+        if keep_parts:
+            with contextlib.suppress(SinkError):  # parts ahead of the one that failed are whole
+                self.settle()
+        while self._ending:
+            self._ending.popleft().discard()
         if self._writing is not None:
             self._writing.discard()
             self._writing = None
@@ -346,32 +374,29 @@ class VideoSink(Sink):
 
     def _start_part(self) -> None:
         assert self._folder is not None
+        self._note_whole(leave=self._lanes.parts - 1)
+        number = len(self._parts) + len(self._ending)
         encoder = PartEncoder(self._encoding, self._position)
         with self._errors():
-            self._writing = _Writing(self._folder, len(self._parts), self._position, encoder)
+            self._writing = PartWriter(self._folder, number, self._position, encoder, self._room)
 
     def _take(self, clip: Clip, t: int) -> None:
         if self._writing is None:
             self._start_part()
-        writing = self._writing
-        assert writing is not None
-        writing.source_stop = int(clip.index[t]) + 1
+        assert self._writing is not None
+        self._source_stop = int(clip.index[t]) + 1
         if clip.mask is None or clip.mask[t]:
             pts = int(clip.pts[t])
-            last = self._last_pts()
-            if last is not None and pts <= last:
-                raise self._unordered(pts, last, int(clip.index[t]))
-            writing.add(clip, t)
+            if self._last_pts is not None and pts <= self._last_pts:
+                raise self._unordered(pts, self._last_pts, int(clip.index[t]))
+            duration = 0 if clip.durations is None else int(clip.durations[t])
+            self._writing.add([plane[t] for plane in clip.planes], pts, duration)
+            self._last_pts = pts
         else:
             self.num_failed += 1
         self._position += 1
         if self._position % self._encoding.part_frames == 0:
             self._finish_part()
-
-    def _last_pts(self) -> int | None:
-        if self._writing is not None and self._writing.pts:
-            return self._writing.pts[-1]
-        return next((part.pts[-1] for part in reversed(self._parts) if part.pts), None)
 
     def _finish_part(self) -> None:
         writing, self._writing = self._writing, None
@@ -380,12 +405,16 @@ class VideoSink(Sink):
         if self._position == writing.start:
             writing.discard()
             return
-        try:
-            part = writing.finish(self._position)
-        except BaseException:
-            writing.discard()
-            raise
-        self._parts.append(part)
+        writing.finish(self._position, self._source_stop)
+        self._ending.append(writing)
+
+    def _note_whole(self, leave: int | None = None) -> None:
+        """Take note of the parts that are whole, in order; wait for some until at most `leave` are under way."""
+        while self._ending and (self._ending[0].is_over or (leave is not None and len(self._ending) > leave)):
+            self._ending[0].wait()
+            part = self._ending.popleft().part
+            assert part is not None, "what stopped it was raised"
+            self._parts.append(part)
 
     # All together -----------------------------------------------------------------------------------------------------
 
@@ -462,66 +491,6 @@ class VideoSink(Sink):
 _BUFFER_BYTES = 1 << 20
 
 _DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EACCES, errno.EPERM, errno.EROFS}
-
-
-class _Writing:
-    """The part that is being written."""
-
-    def __init__(self, folder: PartsFolder, number: int, start: int, encoder: PartEncoder) -> None:
-        self._folder, self.number, self.start = folder, number, start
-        self._encoder = encoder
-        self.pts = array("q")
-        self.last_duration = 0
-        self.source_stop = 0
-        self._path = folder.file(number)
-        self._partial = folder.partial(self._path.name)
-        self._file = self._partial.open("w+b", _BUFFER_BYTES)
-        try:
-            encoder.open(self._file)
-        except BaseException:
-            self.discard()
-            raise
-
-    def add(self, clip: Clip, t: int) -> None:
-        """Encode frame `t` of `clip`."""
-        self._encoder.encode([plane[t] for plane in clip.planes])
-        self.pts.append(int(clip.pts[t]))
-        self.last_duration = 0 if clip.durations is None else int(clip.durations[t])
-
-    def finish(self, stop: int) -> Part:
-        """Complete the part that ends before frame `stop` and write its manifest."""
-        digest = ""
-        if self.pts:
-            self._encoder.finish()
-            self._file.flush()
-            os.fsync(self._file.fileno())
-            self._file.close()
-            digest = sha256_of(self._partial)
-            self._partial.replace(self._path)
-        else:
-            self.discard()
-        encoder = self._encoder
-        part = Part(
-            number=self.number,
-            start=self.start,
-            stop=stop,
-            source_stop=self.source_stop,
-            pts=self.pts,
-            last_duration=self.last_duration,
-            delay=encoder.delay,
-            step=encoder.step,
-            sha256=digest,
-            fingerprint=self._folder.fingerprint,
-        )
-        self._folder.add(part)
-        return part
-
-    def discard(self) -> None:
-        """Leave nothing of the part; safe to call twice."""
-        self._encoder.discard()
-        with contextlib.suppress(OSError):
-            self._file.close()  # what is still in the buffer is thrown away
-        self._partial.unlink(missing_ok=True)
 
 
 def _stops(parts: Sequence[Part], first: int) -> list[int]:
