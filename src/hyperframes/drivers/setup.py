@@ -329,8 +329,10 @@ def _starting_size(setup: Setup) -> SizeChoice:
 def targets(setup: Setup) -> dict[str, Target]:
     """Return what each sink is told before the first result."""
     if setup.told is not None:
-        here = {"cores": setup.cores, "spare_bytes": setup.spare_bytes}
-        return {key: dataclasses.replace(told, **here) for key, told in setup.told.items()}
+        return {
+            key: dataclasses.replace(told, cores=setup.cores, spare_bytes=setup.spare_bytes)
+            for key, told in setup.told.items()
+        }
     start, stop = setup.pipeline.options.range
     (first, *others) = setup.sources.values()
     kept = not others and any(sink.takes_passthrough for sink in setup.sinks.values())
