@@ -18,6 +18,7 @@ Live runs tell of every hyperframe, in this order, exactly one of the last two: 
                     ``stale``, ``end``
     reason          ``dropped`` only: ``queue_full``, ``expired``, ``failed``, ``cancelled``, ...
     error           ``done`` and ``dropped``: what an operator or a callback raised, if it did
+    header          the hyperframe's Header: arrays of ids and times, no pixels
     span_error_seconds, gaps, wait_ns (first frame's arrival to the seal)            ``sealed``
     worker, duration_ns                                                             ``done``
 

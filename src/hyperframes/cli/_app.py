@@ -17,6 +17,7 @@ from hyperframes.cli.doctor import doctor
 from hyperframes.cli.journal import journal
 from hyperframes.cli.operators import operators
 from hyperframes.cli.plan import plan
+from hyperframes.cli.replay import replay
 from hyperframes.cli.run import run
 from hyperframes.cli.tune import tune
 
@@ -86,5 +87,5 @@ EPILOGS = {
     "durations 200ms or 1.5s.",
 }
 
-for command in (run, plan, tune, budget, journal, anchors, operators, doctor, bench, demo):
+for command in (run, plan, tune, budget, journal, replay, anchors, operators, doctor, bench, demo):
     app.command(cls=_Command, epilog=EPILOGS.get(command.__name__))(command)

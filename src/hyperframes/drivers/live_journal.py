@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from hyperframes.instruments import Observation
+    from hyperframes.packing import Header
 
 __all__ = ["LiveJournal", "Retention"]
 
@@ -317,7 +318,8 @@ def _life_of(observation: Observation) -> Life:
     if first < 0:  # some frames are missing
         times = pts[pts >= 0]
         first, last = (int(times.min()), int(times.max())) if times.size else (-1, -1)
-    core = observation.get("core") or (0, 0)
+    header = observation.get("header")
+    core = (0, 0) if header is None else header.core
     return Life(
         observation["hyperframe"],
         observation["id"],
@@ -339,14 +341,18 @@ def _life_of(observation: Observation) -> Life:
         wait_ns=observation.get("wait_ns"),
         span_error_seconds=observation.get("span_error_seconds"),
         gaps=_json(observation["gaps"]) if observation.get("gaps") else None,
-        core=_json(replayed)
-        if (replayed := {name: observation[name] for name in _REPLAYED if name in observation})
-        else None,
+        core=None if header is None else _more(header),
     )
 
 
-_REPLAYED = ("read", "pad_before", "pad_after")
-"""Fields of ``sealed`` that a replay needs and nobody searches."""
+def _more(header: Header) -> str | None:
+    """Return what a replay needs besides, as JSON; None for the many that have neither halo nor end."""
+    more: dict[str, Any] = {}
+    if header.read != header.core:
+        more = {"read": header.read, "frame_ids": header.frame_ids.tolist(), "pts": header.pts.tolist()}
+    if header.end or header.stream_length is not None:
+        more |= {"end": header.end, "length": header.stream_length}
+    return json.dumps(more) if more else None
 
 
 @functools.lru_cache(maxsize=256)
