@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hyperframes.drivers import Run, RunResult, run, start, stream
+    from hyperframes.drivers import LiveResult, LiveRuntime, Run, RunResult, run, start, stream
     from hyperframes.errors import (
         CancelledError,
         DeadlineError,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     )
     from hyperframes.frames import Clip, Colour, Field, Frame, FrameSpec, Records, RecordSpec
     from hyperframes.operators import Contract, Operator, Output, View, Worker, operator
-    from hyperframes.packing import Boundary, Halo, Header, Hyperframe, pack, unpack
+    from hyperframes.packing import Boundary, Halo, Header, Hyperframe, Packing, pack, unpack
     from hyperframes.pipeline import Options, Pipeline, Stage
     from hyperframes.semantic import Descriptor
     from hyperframes.sinks import Sink, open_sink
@@ -52,11 +52,14 @@ __all__ = [
     "Header",
     "Hyperframe",
     "HyperframesError",
+    "LiveResult",
+    "LiveRuntime",
     "MissingExtraError",
     "Operator",
     "OperatorError",
     "Options",
     "Output",
+    "Packing",
     "Pipeline",
     "PipelineError",
     "RecordSpec",
@@ -83,11 +86,11 @@ __all__ = [
 ]
 
 _HOMES = {
-    "drivers": ("Run", "RunResult", "run", "start", "stream"),
+    "drivers": ("LiveResult", "LiveRuntime", "Run", "RunResult", "run", "start", "stream"),
     "errors": tuple(name for name in __all__ if name.endswith("Error")),
     "frames": ("Clip", "Colour", "Field", "Frame", "FrameSpec", "RecordSpec", "Records"),
     "operators": ("Contract", "Operator", "Output", "View", "Worker", "operator"),
-    "packing": ("Boundary", "Halo", "Header", "Hyperframe", "pack", "unpack"),
+    "packing": ("Boundary", "Halo", "Header", "Hyperframe", "Packing", "pack", "unpack"),
     "pipeline": ("Options", "Pipeline", "Stage"),
     "semantic": ("Descriptor",),
     "sinks": ("Sink", "open_sink"),

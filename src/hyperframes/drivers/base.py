@@ -13,7 +13,7 @@ from hyperframes.operators import Worker
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Gate", "WorkerThread", "start_workers"]
+__all__ = ["Gate", "WorkerThread", "host_worker", "start_workers"]
 
 
 class WorkerThread:
@@ -115,6 +115,11 @@ class Gate:
 def _device(resource: str) -> str | None:
     kind, _, name = resource.partition(":")
     return name if kind == "device" else None
+
+
+def host_worker(index: int, resource: str) -> Worker:
+    """Return a worker that shares its loops with nobody."""
+    return Worker(index, resource, _device(resource))
 
 
 def start_workers(counts: dict[str, int]) -> dict[int, WorkerThread]:

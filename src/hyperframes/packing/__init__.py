@@ -1,5 +1,7 @@
 """The hyperframe: which frames it owns and reads, how it is packed, padded and unpacked."""
 
+from hyperframes.packing.align import ClockFit, ClockModel, Sequencer, fit_clock, interpolate, nearest, span_error
+from hyperframes.packing.assemble import LIVE_TIME_BASE, Instants, Packing, Series
 from hyperframes.packing.halo import Boundary, Halo
 from hyperframes.packing.hyperframe import Header, Hyperframe, window
 from hyperframes.packing.pack import (
@@ -16,21 +18,32 @@ from hyperframes.packing.slab import Slab, SlabPool
 from hyperframes.packing.unpack import unpack
 
 __all__ = [
+    "LIVE_TIME_BASE",
     "Boundary",
+    "ClockFit",
+    "ClockModel",
     "Halo",
     "Header",
     "Hyperframe",
+    "Instants",
     "Packer",
+    "Packing",
     "Ranges",
+    "Sequencer",
+    "Series",
     "Slab",
     "SlabPool",
     "core_ranges",
+    "fit_clock",
     "hyperframe_id",
+    "interpolate",
+    "nearest",
     "pack",
     "pad",
     "ranges",
     "repack",
     "slab_capacity",
+    "span_error",
     "unpack",
     "validate_size",
     "view",

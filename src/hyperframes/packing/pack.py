@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from hyperframes.errors import FrameError
+from hyperframes.errors import FrameError, SchedulingError
 from hyperframes.frames import Frame
+from hyperframes.packing.align import missing_ranges
 from hyperframes.packing.halo import Boundary, Halo
 from hyperframes.packing.hyperframe import Header, Hyperframe, window
 from hyperframes.packing.ranges import core_ranges, validate_size
@@ -41,8 +42,8 @@ class Packer:
     """Copies frames into slabs and seals hyperframes that view them.
 
     A hyperframe is sealed once its halo has arrived and it is known whether the stream goes on, so the last core
-    is held back until the next frame or the end. Nothing is taken on trust: the length is what was pushed.
-    Not thread-safe; whoever releases slabs must share the pool's lock with `slot`.
+    is held back until the next frame or the end; a live run does not wait for that. Nothing is taken on trust: the length
+    is what was pushed. Not thread-safe; whoever releases slabs must share the pool's lock with `slot`.
 
     Parameters
     ----------
@@ -62,6 +63,8 @@ class Packer:
         Position of the first frame that will be pushed.
     cores : (start, stop)
         The part of the stream that cores cover; frames outside are halo only. `stop` None: to the end.
+    holds_back : bool
+        Whether the last core waits until it is known to be the last.
     """
 
     def __init__(
@@ -75,8 +78,11 @@ class Packer:
         plan_id: str = "",
         first_frame: int = 0,
         cores: tuple[int, int | None] = (0, None),
+        holds_back: bool = True,
     ) -> None:
         self.spec, self.size, self.halo, self.slabs = spec, validate_size(size), halo, slabs
+        self.clock: Literal["media", "capture", "arrival"] = "media"
+        """What the times pushed count; for headers."""
         self.stream, self.plan_id = stream, plan_id
         self.num_frames = first_frame
         """One past the position of the last frame pushed."""
@@ -87,35 +93,102 @@ class Packer:
         self._core_start, self._last_core = cores
         self._slab: Slab | None = None
         self._base = first_frame  # stream position of the slab's first slot
-        self._times: deque[tuple[int, int]] = deque()  # (pts, duration) from self._times_from on
+        self._times: deque[tuple[int, int, int]] = deque()  # (pts, duration, id) from self._times_from on
         self._times_from = first_frame
+        self._ahead = max(halo.after, 1) if holds_back else halo.after
+        self._id_before: int | None = None  # of the last frame sealed
+        self._read_stop = first_frame  # of the last hyperframe sealed
 
     @property
     def wants_frames(self) -> bool:
         """Whether another frame can matter: False once the last core of a range is sealed."""
         return self._last_core is None or self._core_start < self._last_core
 
+    @property
+    def num_open(self) -> int:
+        """Frames pushed that no hyperframe owns yet."""
+        return self.num_frames - self._core_start
+
+    @property
+    def num_ready(self) -> int:
+        """Of those: frames whose halo has arrived."""
+        return min(self.size, max(0, self.num_open - self.halo.after))
+
+    @property
+    def has_room(self) -> bool:
+        """Whether one more frame fits in a slab with those that are still needed."""
+        return self.num_frames + 1 - self._keep_from() <= self.slabs.capacity
+
+    @property
+    def num_movable(self) -> int:
+        """Frames at the end that no sealed hyperframe reads."""
+        return self.num_frames - max(self._read_stop, self._core_start)
+
     def slot(self) -> tuple[Array, ...]:
         """Return the writable arrays of the next frame's slot, one per plane."""
-        if self._slab is None:
-            self._slab, self._base = self.slabs.lease(), self.num_frames
-        elif self._room_needed() - self._base > self._slab.capacity:
-            self._slab = self._carry_over(self._slab)
+        slot = self.find_slot()
+        if slot is None:
+            raise SchedulingError(f"no free slab: all {self.slabs.count} are leased")
+        return slot
+
+    def find_slot(self) -> tuple[Array, ...] | None:
+        """Return the writable arrays of the next frame's slot, one per plane; None while all slabs are held."""
+        slab = self._slab
+        if slab is None:
+            slab, self._base = self.slabs.find(), self.num_frames
+        elif self._room_needed() - self._base > slab.capacity:
+            slab = self._carry_over(slab)
+        if slab is None:
+            return None
+        self._slab = slab
         position = self.num_frames - self._base
-        return tuple(plane[position, ...] for plane in self._slab.planes)  # frames of one value too are arrays
+        return tuple(plane[position, ...] for plane in slab.planes)  # frames of one value too are arrays
 
     def push(self, pts: int, duration: int = 0) -> Hyperframe | None:
         """Count the frame written to the slot; return the hyperframe that it completes, if it does."""
-        self._times.append((pts, duration))
-        self.num_frames += 1
+        self.add(pts, duration, self.num_frames)
         stop = self._core_stop()
         last = stop == self._last_core
-        needed = stop + (self.halo.after if last else max(self.halo.after, 1))
+        needed = stop + (self.halo.after if last else self._ahead)
         if not self.wants_frames or self.num_frames < needed:
             return None
         return self._seal(stop, end=last, stream_length=None)
 
-    def finish(self) -> list[Hyperframe]:
+    def add(self, pts: int, duration: int, frame_id: int, *, back: int = 0) -> None:
+        """Count the frame written to the slot, under an id of its own; seal nothing.
+
+        `back` says how many frames it came too late by, at most `num_movable`: it is moved in front of them.
+        """
+        times = self._times
+        times.append((pts, duration, frame_id))
+        self.num_frames += 1
+        if back and self._slab is not None:
+            last = self.num_frames - 1 - self._base
+            for plane in self._slab.planes:
+                frame = plane[last].copy()
+                plane[last - back + 1 : last + 1] = plane[last - back : last]
+                plane[last - back] = frame
+            times.rotate(1)  # to the front, and from there to its place
+            moved = times.popleft()
+            times.insert(len(times) - back, moved)
+
+    def seal(self, reason: str) -> Hyperframe | None:
+        """Seal the frames whose halo has arrived, now; None where there are none."""
+        ready = self.num_ready
+        return self._seal(self._core_start + ready, end=False, stream_length=None, reason=reason) if ready else None
+
+    def time_at(self, place: int) -> int:
+        """Return the pts of the `place`-th frame of the core that is being filled."""
+        return self._times[self._core_start + place - self._times_from][0]
+
+    def open_times(self) -> Iterator[tuple[int, int]]:
+        """Yield (pts, id) of the frames that may still move, the newest first."""
+        for number, (pts, _, frame_id) in enumerate(reversed(self._times)):
+            if number >= self.num_movable:
+                return
+            yield pts, frame_id
+
+    def finish(self, reason: str = "end") -> list[Hyperframe]:
         """Return what is left now that the stream has ended, the last with ``header.end`` set; let the slab go."""
         total = self.num_frames
         if self._last_core is not None:
@@ -123,7 +196,10 @@ class Packer:
         sealed = []
         while self._core_start < total:
             stop = min(self._core_start + self.size, total)
-            sealed.append(self._seal(stop, end=stop == total, stream_length=self.num_frames))
+            full = stop - self._core_start == self.size and reason != "end"
+            sealed.append(
+                self._seal(stop, end=stop == total, stream_length=self.num_frames, reason="full" if full else reason)
+            )
         self.abandon()
         return sealed
 
@@ -139,15 +215,17 @@ class Packer:
 
     def _room_needed(self) -> int:
         """One past the last frame that must lie in the slab of the hyperframe now being filled."""
-        return max(self._core_start + self.size + max(self.halo.after, 1), self.num_frames + 1)
+        return max(self._core_start + self.size + self._ahead, self.num_frames + 1)
 
     def _keep_from(self) -> int:
         return max(self._first_frame, self._core_start - self.halo.before)
 
-    def _carry_over(self, old: Slab) -> Slab:
+    def _carry_over(self, old: Slab) -> Slab | None:
         """Move the frames still needed to the front of a slab: halo frames are copied here and nowhere else."""
         low, high = min(self._keep_from(), self.num_frames) - self._base, self.num_frames - self._base
-        new = old if old.references == 1 else self.slabs.lease()
+        new = old if old.references == 1 else self.slabs.find()
+        if new is None:
+            return None
         for source, target in zip(old.planes, new.planes, strict=True):
             target[: high - low] = source[low:high]
         if new is not old:
@@ -155,7 +233,7 @@ class Packer:
         self._base += low
         return new
 
-    def _seal(self, stop: int, *, end: bool, stream_length: int | None) -> Hyperframe:
+    def _seal(self, stop: int, *, end: bool, stream_length: int | None, reason: str = "full") -> Hyperframe:
         core = (self._core_start, stop)
         slab = self._slab
         if slab is None:
@@ -164,7 +242,8 @@ class Packer:
         while self._times_from < read[0]:
             self._times.popleft()
             self._times_from += 1
-        times = np.array(list(islice(self._times, read[1] - read[0])), dtype=np.int64).reshape(-1, 2)
+        times = np.array(list(islice(self._times, read[1] - read[0])), dtype=np.int64).reshape(-1, 3)
+        inside = slice(core[0] - read[0], core[1] - read[0])
         planes = tuple(p[read[0] - self._base : read[1] - self._base] for p in slab.planes)
         self.slabs.hold(slab)
         sealed = _hyperframe(
@@ -181,7 +260,13 @@ class Packer:
             repaired_pts=self.repaired_pts,
             slab=slab,
             offset=read[0] - self._base,
+            frame_ids=times[:, 2],
+            clock=self.clock,
+            gaps=missing_ranges(times[inside, 2], self._id_before),
+            seal_reason="end" if end and reason == "full" else reason,
         )
+        self._id_before = int(times[inside, 2][-1])
+        self._read_stop = read[1]
         self._core_start = stop
         self.num_sealed += 1
         return sealed
@@ -202,6 +287,10 @@ def _hyperframe(
     repaired_pts: bool = False,
     slab: Slab | None = None,
     offset: int = 0,
+    frame_ids: Array | None = None,
+    clock: Literal["media", "capture", "arrival"] = "media",
+    gaps: tuple[tuple[int, int], ...] = (),
+    seal_reason: str | None = None,
 ) -> Hyperframe:
     """Put a hyperframe together; its planes are made read-only views."""
     for plane in planes:
@@ -214,12 +303,14 @@ def _hyperframe(
         read=read,
         pad_before=0,
         pad_after=0,
-        frame_ids=np.arange(*read),
+        frame_ids=np.arange(*read) if frame_ids is None else frame_ids,
         pts=times[0],
         time_base=spec.time_base,
         durations=times[1],
+        clock=clock,
+        gaps=gaps,
         repaired_pts=repaired_pts,
-        seal_reason="end" if end else "full",
+        seal_reason=seal_reason or ("end" if end else "full"),
         end=end,
         stream_length=stream_length,
     )

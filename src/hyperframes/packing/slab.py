@@ -129,6 +129,13 @@ class SlabPool:
         SchedulingError
             If all are held: whoever asks must have been given a slot first.
         """
+        slab = self.find()
+        if slab is None:
+            raise SchedulingError(f"no free slab: all {self.count} are leased")
+        return slab
+
+    def find(self) -> Slab | None:
+        """Return a slab with one reference; None if all are held."""
         with self._lock:
             if self._free:
                 slab = self._free.pop()
@@ -136,7 +143,7 @@ class SlabPool:
                 slab = Slab(self.spec, self.capacity, shared=self.shared)
                 self._made += 1
             else:
-                raise SchedulingError(f"no free slab: all {self.count} are leased")
+                return None
             slab.references = 1
             return slab
 

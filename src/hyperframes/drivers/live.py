@@ -1,0 +1,945 @@
+"""The live driver: many streams, one latency budget, every frame accounted for.
+
+Threads: one a stream that writes its frames (`Station`), one that coordinates (seals what is due, queues, drops what is too
+old, carries out the scheduler's instructions: `Dispatch`), the workers, and one that hands results over. Between them
+stand bounded queues; none waits for a slower one but by ``when_full="block"``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import queue as queue_module
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+
+from hyperframes.clock import Clock, SystemClock
+from hyperframes.drivers.base import Gate
+from hyperframes.drivers.crew import ThreadCrew
+from hyperframes.drivers.dispatch import Dispatch, Entry, LivePlan, check_spatial, plan_for, values_of
+from hyperframes.drivers.feeders import Feeder, feeder_for
+from hyperframes.drivers.ledger import Latencies, total_of
+from hyperframes.drivers.station import Station, Thinning, copy_frame
+from hyperframes.errors import FrameError, PipelineError, without_credentials
+from hyperframes.frames import FrameSpec
+from hyperframes.instruments import Instrument, Observers
+from hyperframes.packing import Instants, Packer, Packing, Series, SlabPool, slab_capacity, span_error
+from hyperframes.packing.assemble import OPEN_GROUPS, PACK_SHARE
+from hyperframes.pipeline import Pipeline
+from hyperframes.scheduling.degrade import RUNGS, Ladder
+from hyperframes.scheduling.sizing import queue_depth_for
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from hyperframes.drivers.dispatch import Crew
+    from hyperframes.frames import Array
+    from hyperframes.packing.assemble import Filled
+
+__all__ = ["LiveResult", "LiveRuntime", "WhenFull"]
+
+WhenFull = Literal["drop_newest", "drop_oldest", "block", "degrade"]
+QUEUE_SECONDS = 0.2
+"""How long frames may wait in the queue where no budget says."""
+TTL_MOST_NS = 1_000_000_000
+LONGEST_SLEEP_NS = 20_000_000
+WATCH_NS = 50_000_000
+MARK_NS, RATE_MARKS = 250_000_000, 8
+"""How often frames are counted, and how many counts are kept: frames a second are measured over 2 s."""
+DEPTH_LEAST = 8
+"""Hyperframes that there is memory for to wait, at least."""
+
+
+class LiveResult:
+    """What came out for one frame; holds no pixels of it.
+
+    Pictures that an operator makes are lent: copy `value` to keep it beyond the callback.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "clock",
+        "epoch",
+        "frame_id",
+        "hyperframe",
+        "pts_ns",
+        "sequence",
+        "stream",
+        "value",
+    )
+
+    stream: str
+    frame_id: int
+    """The sender's number, or a count from 0 in each epoch."""
+    pts_ns: int
+    """Unix nanoseconds by `clock`."""
+    clock: str
+    """``capture``: the sender's; ``arrival``: when it came here."""
+    value: Any
+    """The operator's output for this frame: an array, or a dict of columns for records; by name where it has several."""
+    hyperframe: str
+    """Id of the hyperframe it was in."""
+    sequence: int
+    """Number of that hyperframe."""
+    epoch: int
+
+    def __init__(
+        self,
+        stream: str,
+        frame_id: int,
+        pts_ns: int,
+        clock: str,
+        value: Any,
+        hyperframe: str,
+        sequence: int,
+        epoch: int,
+    ) -> None:
+        self.stream, self.frame_id, self.pts_ns, self.clock, self.value = stream, frame_id, pts_ns, clock, value
+        self.hyperframe, self.sequence, self.epoch = hyperframe, sequence, epoch
+
+    @property
+    def timestamp(self) -> float:
+        """`pts_ns` in seconds."""
+        return self.pts_ns / 1e9
+
+    def __repr__(self) -> str:
+        return f"LiveResult({self.stream!r}, frame {self.frame_id}, {self.timestamp:.3f} s)"
+
+
+class LiveRuntime:
+    """Packs live frames into hyperframes, runs operators on them, and hands over one result a frame.
+
+    Parameters
+    ----------
+    sources : mapping of name to source, sequence of sources, or source, optional
+        URLs and devices, or what `hyperframes.open` takes (replayed); more may come by `add_source` or `feed`.
+    packing : Packing, optional
+        How frames become hyperframes.
+    operator : operator or sequence of operators, optional
+        As for `hyperframes.run`. None: results have no value, only who and when.
+    on_result : function or sequence of functions, optional
+        Called with a `LiveResult` for each frame, in order within each stream, by one thread. What it raises is counted
+        and told to instruments; nothing stops for it.
+    queue : int, optional
+        Hyperframes that may wait; default: what arrives in the time that the budget leaves (W4), and one a stream.
+    when_full : {"drop_oldest", "drop_newest", "block", "degrade"}
+        What happens then. ``block``: whoever writes frames waits. ``degrade``: first every second frame is given up, then
+        hyperframes get smaller, then they hold one frame; one step back up at a time when it is calm again.
+    ttl : float, optional
+        Age in seconds, counted from its first frame, at which a hyperframe that waits is given up; default: what the
+        latency budget leaves beside the operators, at most 1 s; without a budget 1 s after it is sealed at the latest.
+    on_gap : {"reset", "keep"}
+        What sequential operators do with their state where frames are missing between hyperframes.
+    workers : int
+        Hyperframes worked on at once: one consumer a device is usually best.
+    join : int
+        Ready hyperframes that a worker takes in one go.
+    pace : {"real", "flat"}
+        Whether sources that are files are replayed at their own pace or flat out.
+    instruments : tuple of Instrument
+        Told what happens, see `hyperframes.instruments`.
+    options : mapping, optional
+        Fields of `Options` that change results: boundary, pixel_format, dtype, layout.
+    run_id : str, optional
+        The front of every hyperframe's id; default: made up.
+    first_sequence : int
+        Number of the first hyperframe, where a journal goes on.
+    clock : Clock, optional
+        Tells the time.
+    crew : Crew, optional
+        Runs operators and callbacks; default: threads.
+
+    Examples
+    --------
+    >>> import numpy as np, hyperframes as hf
+    >>> results = []
+    >>> with hf.LiveRuntime(packing=hf.Packing(size=4), on_result=results.append, when_full="block") as live:
+    ...     for i in range(10):
+    ...         _ = live.feed("cam0", np.zeros((4, 6), np.uint8), frame_id=i, timestamp=i / 30)
+    >>> [result.frame_id for result in results], live.stats()["sealed"]
+    ([0, 1, 2, 3, 4, 5, 6, 7, 8, 9], {'full': 2, 'end': 1})
+    """
+
+    def __init__(
+        self,
+        sources: Any = None,
+        *,
+        packing: Packing | None = None,
+        operator: Any = None,
+        on_result: Callable[[LiveResult], Any] | Iterable[Callable[[LiveResult], Any]] | None = None,
+        queue: int | None = None,
+        when_full: WhenFull = "drop_oldest",
+        ttl: float | None = None,
+        on_gap: Literal["reset", "keep"] = "reset",
+        workers: int = 1,
+        join: int = 1,
+        pace: Literal["real", "flat"] = "real",
+        instruments: tuple[Instrument, ...] = (),
+        options: Mapping[str, Any] | None = None,
+        run_id: str | None = None,
+        first_sequence: int = 0,
+        clock: Clock | None = None,
+        crew: Crew | None = None,
+    ) -> None:
+        _check("when_full", when_full, ("drop_oldest", "drop_newest", "block", "degrade"))
+        _check("on_gap", on_gap, ("reset", "keep"))
+        _check("pace", pace, ("real", "flat"))
+        for name, value in {"queue": queue, "workers": workers, "join": join}.items():
+            if value is not None and value < 1:
+                raise PipelineError(f"{name}: expected at least 1, got {value}", got=value)
+        self.packing = packing or Packing()
+        self.id = run_id or uuid.uuid4().hex[:8]
+        self.pipeline = Pipeline.of("live", operator, **dict(options or {}))
+        self.thinning = Thinning()
+        self.gate = Gate() if when_full == "block" else None
+        self.when_full: WhenFull = when_full
+        self.pace = pace
+        self._callbacks = _callbacks(on_result)
+        self._queue, self._ttl, self._on_gap = queue, ttl, on_gap
+        self._workers, self._join, self._first_sequence = workers, join, first_sequence
+        self._observers = Observers(instruments)
+        self._clock: Clock = clock or SystemClock()
+        self._unix_offset_ns = time.time_ns() - time.monotonic_ns() if clock is None else 0
+        self._crew: Crew = crew or ThreadCrew()
+        self._sources = _named(sources)
+        self._inbox: queue_module.SimpleQueue[Callable[[], None]] = queue_module.SimpleQueue()
+        self._stations: dict[str, Station] = {}
+        self._feeders: dict[str, Feeder] = {}
+        self._lock = threading.Lock()  # held to add a stream; no other is taken under it
+        self._plans_lock = threading.Lock()  # held to make a plan
+        self._plans: dict[Any, LivePlan] = {}
+        self._dispatch: Dispatch | None = None
+        self._instants: Instants | None = None
+        self._instants_lock = threading.Lock()
+        self._first_instant = 0
+        self._running = workers * join
+        self._latencies = Latencies()
+        self._sealed: dict[str, int] = {}
+        self._partial = self._hyperframes = 0
+        self._depth_sum = self._depth_counts = 0
+        self._callback_errors = 0
+        self._infer_ns = self._took_ns = self._spread_ns = 0.0
+        self._ladder = Ladder() if when_full == "degrade" else None
+        self._level = 0
+        self._most = self._size = self.packing.instants
+        self._ended = False
+        self._watched_ns = self._marked_ns = 0
+        self._began_ns = 0
+        self._state: Literal["new", "running", "draining", "stopped"] = "new"
+        self._over = threading.Event()
+
+    # Life -------------------------------------------------------------------------------------------------------------
+
+    def start(self) -> Self:
+        """Start the threads and the sources."""
+        if self._state != "new":
+            raise PipelineError(f"this live run is {self._state}: make another one to start again")
+        self._state = "running"
+        self._began_ns = self.now_ns()
+        self._tell("began", run=self.id, settings=self.settings())
+        self._crew.begin(self._turn)
+        stations = {name: self._add(name, 0) for name in self._sources}  # all of them, before the first frame comes
+        for name, station in stations.items():
+            self._capture(station, self._sources[name], {"pace": self.pace})
+        return self
+
+    def stop(self, *, drain: bool = True, timeout: float | None = 10.0) -> dict[str, Any]:
+        """Stop, and return the last stats.
+
+        Parameters
+        ----------
+        drain : bool
+            True: what was captured is sealed, worked on and handed over. False: what has not started is given up as
+            ``cancelled``; what runs is finished and handed over.
+        timeout : float, optional
+            Seconds to drain at most; what is left then is given up.
+        """
+        if self._state == "new":
+            self._state = "stopped"
+        if self._state == "stopped":
+            return self.stats()
+        self._state = "draining"
+        for feeder in tuple(self._feeders.values()):
+            feeder.stop()
+        if not drain:
+            self._post(partial(self._cancel, "stopped"))
+        if not drain and self.gate is not None:
+            self.gate.open()
+        for feeder in tuple(self._feeders.values()):
+            feeder.join()
+        for station in tuple(self._stations.values()):
+            station.abandon()
+        self._post(self._end_of_streams)
+        if not self._crew.wait(self._over, timeout):
+            self._post(partial(self._cancel, "timeout"))
+            if self.gate is not None:
+                self.gate.open()
+            self._crew.wait(self._over, None)
+        self._crew.end()
+        self._state = "stopped"
+        stats = self.stats()
+        self._tell("finished", stats=stats)
+        return stats
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until every source has ended by itself; return whether they have."""
+        end = None if timeout is None else time.monotonic() + timeout
+        for feeder in tuple(self._feeders.values()):
+            feeder.join(None if end is None else max(0.0, end - time.monotonic()))
+        return not any(feeder.running for feeder in tuple(self._feeders.values()))
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop(drain=kind is None)
+
+    # Streams ----------------------------------------------------------------------------------------------------------
+
+    def add_source(self, name: str, what: Any, *, priority: int = 0, **options: Any) -> None:
+        """Begin to capture one more stream.
+
+        Parameters
+        ----------
+        name : str
+            Of the stream, in results and stats.
+        what : URL, device, path, array, Source or iterable of frames
+            Where frames come from.
+        priority : int
+            Streams of higher priority go first.
+        **options
+            For replayed ones `pace` and `rate`; for cameras those of `hyperframes.sources.camera.Capture`.
+        """
+        self._capture(self._add(name, priority), what, {"pace": self.pace, **options})
+
+    def _capture(self, station: Station, what: Any, options: dict[str, Any]) -> None:
+        feeder = feeder_for(what, station, options, unix_ns=self.unix_ns)
+        self._feeders[station.name] = feeder
+        feeder.start()
+
+    def remove_source(self, name: str) -> None:
+        """Let a stream go; what was captured of it is still worked on."""
+        station = self._stations.get(name)
+        if station is None or station.closed:
+            known = ", ".join(sorted(n for n, s in self._stations.items() if not s.closed)) or "none"
+            raise PipelineError(f"no source named {name!r}; known: {known}", got=name)
+        feeder = self._feeders.pop(name, None)
+        if feeder is not None:
+            feeder.stop()
+        station.end("removed")
+
+    def inlet(self, name: str, *, priority: int = 0) -> Station:
+        """Return the inlet of a stream that somebody else captures, see `hyperframes.sources.inlet.Inlet`."""
+        return self._add(name, priority)
+
+    def feed(
+        self,
+        stream: str,
+        frame: Array | tuple[Array, ...],
+        *,
+        frame_id: int | None = None,
+        timestamp: float | None = None,
+    ) -> bool:
+        """Push one frame of a stream; return whether it was taken. Each stream is fed by one thread at a time.
+
+        Parameters
+        ----------
+        stream : str
+            Name; a new one is added.
+        frame : array or tuple of arrays
+            The planes; copied at once.
+        frame_id : int, optional
+            The sender's number.
+        timestamp : float, optional
+            When it was taken, in seconds of the sender's clock; default: now.
+        """
+        station = self._stations.get(stream)
+        if station is None or station.over:
+            if self._state not in {"new", "running"}:
+                raise PipelineError(f"the live run is {self._state}: it takes no frames")
+            station = self._add(stream, 0)
+        planes = (frame,) if isinstance(frame, np.ndarray) else tuple(frame)
+        spec = station.spec
+        if spec is None or spec.dtype != planes[0].dtype or spec.shapes != tuple(plane.shape for plane in planes):
+            station.open(_spec_of(planes), rate=None)
+        capture_ns = None if timestamp is None else round(timestamp * 1e9)
+        slot = station.slot(frame_id=frame_id, capture_ns=capture_ns, arrival_ns=self.unix_ns())
+        if slot is None:
+            return False
+        copy_frame(slot, planes)
+        station.push()
+        return True
+
+    def event(self, stream: str | None = None) -> None:
+        """Tell that something happened: seal what is there, or start a hyperframe, as ``packing.event`` says."""
+        now = self.now_ns()
+        if self._instants is not None:
+            with self._instants_lock:
+                self.sealed(None, self._instants.event(), self._instants.slabs, now)
+            return
+        for station in tuple(self._stations.values()):
+            if stream in {None, station.name}:
+                station.event(now)
+
+    def _add(self, name: str, priority: int) -> Station:
+        with self._lock:
+            if self._state not in {"new", "running"}:
+                raise PipelineError(f"the live run is {self._state}: it takes no more sources")
+            old = self._stations.get(name)
+            if old is not None and not old.over:
+                raise PipelineError(f"a source named {name!r} is there already", got=name, hint="Remove it first.")
+            spatial = self.packing.kind != "temporal"
+            lock = self._instants_lock if spatial else None
+            station = Station(name, self, priority=priority, lock=lock)
+            if old is not None:
+                station.account, station.epoch, station.reconnects = old.account, old.epoch, old.reconnects
+            self._stations[name] = station
+        if spatial:
+            self._regroup()
+        self.stream_is(station, "added")
+        return station
+
+    def _regroup(self) -> None:
+        """Begin anew with the streams that are there now: they fix the width of spatial hyperframes."""
+        with self._instants_lock:
+            old, self._instants = self._instants, None
+            if old is not None:
+                self.sealed(None, old.finish("change"), old.slabs, self.now_ns())
+                self._first_instant = old.next_first
+            there = [station for station in self._stations.values() if not station.over]
+            for place, station in enumerate(there):
+                station.place = place
+            spec = next((station.spec for station in there if station.spec is not None), None)
+            if spec is not None:
+                self._make_instants(spec)
+
+    def _make_instants(self, spec: FrameSpec) -> None:
+        there = [station for station in self._stations.values() if not station.over]
+        self._plan_for(spec, self._most * len(there))
+        frames = self.packing.instants * len(there)
+        slabs = SlabPool(
+            spec, frames, self._max_depth() + self._running + OPEN_GROUPS + 1, threading.Lock(), shared=False
+        )
+        self._instants = Instants(
+            spec,
+            [station.name for station in there],
+            slabs,
+            self.packing,
+            plan_id=f"{self.id}/instants",
+            ahead_ns=self._ahead_ns,
+            first=self._first_instant,
+        )
+        for station in there:
+            if station.spec is not None and station.state == "connected":
+                self._instants.present(station.place, True)
+
+    # What stations ask (Host) -------------------------------------------------------------------------------------------
+
+    def now_ns(self) -> int:
+        """Return monotonic nanoseconds."""
+        return self._clock.now_ns()
+
+    def unix_ns(self) -> int:
+        """Return Unix nanoseconds that never run back: the monotonic clock, set once."""
+        return self._clock.now_ns() + self._unix_offset_ns
+
+    def opened(self, station: Station, spec: FrameSpec) -> SlabPool | None:
+        """Plan for frames of `spec`, once; return the memory that a stream of them gets."""
+        if self.packing.kind == "temporal":
+            plan = self._plan_for(spec, self._most)
+            halo = plan.plan.margins[0]
+            overtaken = math.ceil(self.packing.lateness * float(spec.rate or 30))  # may wait beyond a full hyperframe
+            capacity = slab_capacity(self._most, halo) + overtaken
+            return SlabPool(spec, capacity, self._ring(), threading.Lock(), shared=False)
+        with self._instants_lock:
+            if self._instants is None:
+                self._make_instants(spec)
+            elif not self._instants.spec.same_arrays(spec):
+                raise FrameError(
+                    f"all streams of spatial hyperframes must have frames of one shape: "
+                    f"expected {self._instants.spec}, got {spec} from {station.name!r}",
+                    expected=self._instants.spec,
+                    got=spec,
+                    hint="Let the cameras send one size, or use --kind temporal.",
+                )
+        return None
+
+    def _ring(self) -> int:
+        """Slabs of one stream: enough to fill the queue alone while there are few streams, a fair share later."""
+        streams = max(1, sum(not station.over for station in self._stations.values()))
+        depth = self._max_depth()
+        share = depth if self.when_full == "block" else min(depth, 2 + math.ceil(2 * depth / streams))
+        return share + self._running + 2
+
+    def _plan_for(self, spec: FrameSpec, frames: int) -> LivePlan:
+        """Return the plan for hyperframes of `frames` frames of `spec`; a new one is prepared first, which may take long."""
+        kind = (spec.shapes, spec.dtype, spec.pixel_format, spec.layout)
+        plan = self._plans.get((kind, frames))
+        if plan is not None:
+            return plan
+        with self._plans_lock:
+            plan = self._plans.get((kind, frames))
+            if plan is None:
+                known = next((held.plan for (other, _), held in self._plans.items() if other == kind), None)
+                plan = plan_for(self.pipeline, spec, frames, 2 * self._running + 2, known)
+                if known is None:
+                    self._begin_plan(plan)
+                self._plans[kind, frames] = plan
+        return plan
+
+    def _begin_plan(self, plan: LivePlan) -> None:
+        if self.packing.kind != "temporal":
+            check_spatial(plan.plan)
+        if self._dispatch is None:
+            self._dispatch = self._make_dispatch(plan)
+            self._post(self._dispatch.begin)
+        self._prepare(plan)
+
+    def _prepare(self, plan: LivePlan) -> None:
+        """Let the workers load and compile before the first frame is taken."""
+        assert self._dispatch is not None  # made for the first plan
+        ready, errors = threading.Event(), []
+
+        def done(error: BaseException | None) -> None:
+            if error is not None:
+                errors.append(error)
+            ready.set()
+
+        self._dispatch.prepare(plan, done)
+        ready.wait()
+        if errors:
+            raise errors[0]
+
+    def _make_dispatch(self, plan: LivePlan) -> Dispatch:
+        return Dispatch(
+            self._crew,
+            post=self._post,
+            hand_over=self._hand_over,
+            delivered=self._delivered,
+            observe=self._observe,
+            now_ns=self.now_ns,
+            resource=plan.resource,
+            sequential=plan.sequential,
+            capacity=self._depth() if self.gate is None else self._max_depth(),
+            workers=self._workers,
+            join=self._join,
+            when_full=self.when_full,
+            ttl_ns=self._ttl_ns(),
+            on_gap=self._on_gap,
+            grant=lambda n: self.gate.grant(n) if self.gate is not None else None,
+            first_sequence=self._first_sequence,
+        )
+
+    def series(self, station: Station, slabs: SlabPool) -> Series:
+        """Return a series for the epoch of a stream that begins."""
+        assert station.spec is not None  # it was opened
+        packer = Packer(
+            station.spec,
+            self._size,
+            self._plan_for(station.spec, self._most).plan.margins[0],
+            slabs,
+            stream=station.name,
+            plan_id=f"{self.id}/{station.name}/{station.epoch}",
+            holds_back=False,
+        )
+        return Series(packer, self.packing, self._ahead_ns)
+
+    def instants(self) -> Instants:
+        """Return the instants that all streams share; their lock is held."""
+        assert self._instants is not None  # made when the first stream was opened
+        return self._instants
+
+    def sealed(self, station: Station | None, filled: list[Filled], slabs: SlabPool, now_ns: int) -> None:
+        """Take what was sealed to the coordinator; the lock of its streams is held, so the order stays."""
+        for hyperframe, opened_ns in filled:
+            temporal = hyperframe.header.kind == "temporal"
+            stations = tuple(self._stations[name] for name in hyperframe.header.streams)
+            if station is not None:
+                station.permits -= self.gate is not None
+            entry = Entry(
+                hyperframe,
+                stations,
+                self._plan_for(hyperframe.spec, self._most * (1 if temporal else len(stations))),
+                slabs,
+                stations[0].epoch if temporal else tuple(s.epoch for s in stations),
+                opened_ns=opened_ns,
+                last_ns=max(s.last_push_ns for s in stations),
+                sealed_ns=now_ns,
+                frames=int(np.count_nonzero(hyperframe.mask[hyperframe.core])),
+            )
+            self._post(partial(self._take, entry))
+
+    def frames_dropped(self, station: Station, frame_id: int, time_ns: int, reason: str, count: int) -> None:
+        """Tell observers of frames given up outside a hyperframe."""
+        if self._observers:
+            self._tell(
+                "frames_dropped",
+                stream=station.name,
+                epoch=station.epoch,
+                frame_ids=np.array([frame_id], np.int64),
+                pts=np.array([time_ns], np.int64),
+                reason=reason,
+                count=count,
+            )
+
+    def stream_is(self, station: Station, state: str, reason: str = "") -> None:
+        """Tell observers what became of a stream."""
+        self._tell(
+            "stream",
+            stream=station.name,
+            state=state,
+            reason=without_credentials(reason),
+            epoch=station.epoch,
+            spec="" if station.spec is None else str(station.spec),
+        )
+        if state == "connected":
+            self._set_depth()
+        if station.over:
+            self._post(partial(self._stream_over, station))
+
+    # The coordinator ----------------------------------------------------------------------------------------------------
+
+    def _post(self, call: Callable[[], None]) -> None:
+        self._inbox.put(call)
+
+    def _turn(self, wait: bool) -> bool:
+        """Do what has come in, `wait` for something to come or to be due; return whether there will be more to do."""
+        try:
+            if wait:
+                self._inbox.get(timeout=max(0.0, (self._wake_ns() - self.now_ns()) / 1e9))()
+            while True:
+                self._inbox.get_nowait()()
+        except queue_module.Empty:
+            pass
+        self._look_around(self.now_ns())
+        self._finish_if_over()
+        return not self._over.is_set()
+
+    def _wake_ns(self) -> int:
+        """Return when something is due. What opens from now on is due later than the longest sleep, or soon after it."""
+        now = self.now_ns()
+        times = [now + LONGEST_SLEEP_NS, *self._deadlines()]
+        if self.packing.timeout is not None:
+            times.append(now + max(1_000_000, round(self.packing.timeout * 1e9)))
+        if self.packing.trigger == "window":
+            times.append(self.packing.deadline_ns(now, 0, 1, 0) or now)
+        if self._dispatch is not None and self._dispatch.wake_ns is not None:
+            times.append(self._dispatch.wake_ns)
+        return min(times)
+
+    def _deadlines(self) -> list[int]:
+        if self._instants is not None:
+            at = self._instants.deadline_ns
+            return [] if at is None else [at]
+        found = (station.deadline_ns for station in tuple(self._stations.values()))
+        return [at for at in found if at is not None]
+
+    def _look_around(self, now: int) -> None:
+        if self._instants is not None:
+            with self._instants_lock:
+                if self._instants is not None:
+                    self.sealed(None, self._instants.due(now), self._instants.slabs, now)
+        else:
+            for station in tuple(self._stations.values()):
+                at = station.deadline_ns
+                if at is not None and at <= now:
+                    station.due(now)
+        if self._dispatch is not None:
+            self._dispatch.tick(now)
+        if now - self._watched_ns >= WATCH_NS:
+            self._watched_ns = now
+            self._watch(now)
+
+    def _watch(self, now: int) -> None:
+        for station in tuple(self._stations.values()):
+            station.watch(now)
+        if self._dispatch is not None:
+            self._depth_sum += self._dispatch.waiting
+            self._depth_counts += 1
+            if self._ladder is not None:
+                self._climb(self._ladder.look(self._dispatch.waiting / max(1, self._dispatch.depth), now))
+        if now - self._marked_ns >= MARK_NS:
+            self._marked_ns = now
+            for station in tuple(self._stations.values()):
+                station.marks.append((now, station.account.captured))
+                del station.marks[:-RATE_MARKS]
+            self._set_depth()
+
+    def _take(self, entry: Entry) -> None:
+        """Queue a sealed hyperframe."""
+        assert self._dispatch is not None  # its stream was opened
+        header = entry.hyperframe.header
+        self._hyperframes += 1
+        full = self._size * (1 if len(entry.stations) == 1 and self.packing.kind == "temporal" else len(entry.stations))
+        self._partial += entry.frames < full
+        self._sealed[header.seal_reason] = self._sealed.get(header.seal_reason, 0) + 1
+        if self.packing.kind == "temporal":
+            station = entry.stations[0]
+            station.span_error_ns = span_error(header.pts[entry.hyperframe.core], station.period_ns)
+        else:
+            self._note_spread(entry)
+        self._latencies.add("pack", entry.sealed_ns - entry.opened_ns)
+        self._dispatch.sealed(entry)
+
+    def _note_spread(self, entry: Entry) -> None:
+        """Note how far each stream's frame is from the middle of its instant."""
+        mask = entry.hyperframe.mask
+        pts = entry.hyperframe.header.pts[: len(entry.stations)]
+        there = mask[: len(entry.stations)]
+        if there.any():
+            middle = float(np.median(pts[there]))
+            for station, at, held in zip(entry.stations, pts.tolist(), there.tolist(), strict=True):
+                if held:
+                    station.span_error_ns = at - middle
+
+    def _stream_over(self, station: Station) -> None:
+        if self._dispatch is not None and self.packing.kind == "temporal":
+            self._dispatch.stream_over(station.name)
+        if self.packing.kind != "temporal" and self._state == "running":
+            self._regroup()
+
+    def _end_of_streams(self) -> None:
+        """Nothing will be sealed any more: the run is over when what is there is done."""
+        if self._instants is not None:
+            with self._instants_lock:
+                instants, self._instants = self._instants, None
+                self.sealed(None, instants.finish("end"), instants.slabs, self.now_ns())
+        self._post(self._last_stream)
+
+    def _last_stream(self) -> None:
+        self._ended = True
+        if self._dispatch is not None:
+            self._dispatch.end()
+
+    def _finish_if_over(self) -> None:
+        if self._ended and (self._dispatch is None or (self._dispatch.over and not self._dispatch.handing_over)):
+            self._over.set()
+
+    def _cancel(self, reason: str) -> None:
+        if self._dispatch is not None:
+            self._dispatch.cancel(reason)
+
+    # Results ------------------------------------------------------------------------------------------------------------
+
+    def _hand_over(self, entry: Entry) -> None:
+        """Give each real frame's result to the callbacks; the delivering thread calls it."""
+        hyperframe, header, stations = entry.hyperframe, entry.hyperframe.header, entry.stations
+        core = hyperframe.core
+        values, left_out = values_of(entry)
+        ids, pts, mask = (array[core].tolist() for array in (header.frame_ids, header.pts, hyperframe.mask))
+        epochs = entry.epoch if isinstance(entry.epoch, tuple) else (entry.epoch,)
+        delivered, filtered = [0] * len(stations), [0] * len(stations)
+        for i, frame_id in enumerate(ids):
+            if not mask[i]:
+                continue
+            place = i % len(stations)
+            if left_out is not None and left_out[i]:
+                filtered[place] += 1
+                continue
+            delivered[place] += 1
+            if self._callbacks:
+                self._call(
+                    LiveResult(
+                        stations[place].name,
+                        frame_id,
+                        pts[i],
+                        header.clock,
+                        values[i],
+                        header.id,
+                        header.sequence,
+                        epochs[place],
+                    )
+                )
+        for station, count, fewer in zip(stations, delivered, filtered, strict=True):
+            station.account.deliver(count, filtered=fewer)
+        entry.handed_ns = self.now_ns()
+
+    def _call(self, result: LiveResult) -> None:
+        for callback in self._callbacks:
+            try:
+                callback(result)
+            except Exception as error:  # noqa: BLE001 - a callback's fault is its own
+                self._callback_errors += 1
+                if self._callback_errors & (self._callback_errors - 1) == 0:  # 1, 2, 4, 8, ...: no storm of warnings
+                    times = "" if self._callback_errors == 1 else f" ({self._callback_errors} times so far)"
+                    self._tell("warning", message=f"on_result raised {type(error).__name__}: {error}{times}")
+
+    def _delivered(self, entry: Entry) -> None:
+        """Note how long a hyperframe took, now that its results were handed over."""
+        add = self._latencies.add
+        add("queue", entry.started_ns - entry.sealed_ns)
+        add("infer", entry.done_ns - entry.started_ns)
+        add("unpack", entry.handed_ns - entry.done_ns)
+        add("result", entry.handed_ns - entry.sealed_ns)
+        add("last", entry.handed_ns - entry.last_ns)
+        add("total", entry.handed_ns - entry.opened_ns)
+        took = entry.handed_ns - entry.sealed_ns
+        self._took_ns += (took - self._took_ns) / 16 if self._took_ns else took
+        self._spread_ns += (abs(took - self._took_ns) - self._spread_ns) / 16
+        ran = entry.done_ns - entry.started_ns
+        self._infer_ns += (ran - self._infer_ns) / 16 if self._infer_ns else ran
+        self._observe("delivered", entry)
+
+    # Settings that follow from what is measured --------------------------------------------------------------------------
+
+    def _ahead_ns(self) -> int:
+        """Return what it takes at present from a seal to its result, nearly always."""
+        return round(self._took_ns + 3 * self._spread_ns)
+
+    def _ttl_ns(self) -> int | None:
+        if self._ttl is not None:
+            return round(self._ttl * 1e9)
+        if self.packing.latency is None:
+            return None
+        return max(1, min(TTL_MOST_NS, round(self.packing.latency * 1e9 - self._infer_ns)))
+
+    def _depth(self) -> int:
+        """Return how many hyperframes may wait: by W4 what arrives in the time allowed, and one a stream, as all may seal at once."""
+        if self._queue is not None:
+            return self._queue
+        there = [s for s in tuple(self._stations.values()) if s.spec is not None and not s.over]
+        allowed = QUEUE_SECONDS
+        if self.packing.latency is not None:
+            allowed = max(0.0, (1 - PACK_SHARE) * self.packing.latency - self._infer_ns / 1e9)
+        rate = sum(1e9 / station.period_ns for station in there)
+        frames = self._size * (1 if self.packing.kind == "temporal" else max(1, len(there)))
+        burst = len(there) if self.packing.kind == "temporal" else 1
+        return min(self._max_depth(), max(queue_depth_for(rate, allowed, frames), burst))
+
+    def _max_depth(self) -> int:
+        """Return how many may wait at most: memory is planned for them."""
+        if self._queue is not None:
+            return self._queue
+        return max(DEPTH_LEAST, 2 * len(self._stations)) if self.packing.kind == "temporal" else DEPTH_LEAST
+
+    def _set_depth(self) -> None:
+        if self._dispatch is not None and self.gate is None:
+            self._dispatch.set_depth(self._depth())
+            self._dispatch.ttl_ns = self._ttl_ns()
+
+    def _climb(self, level: int) -> None:
+        """Stand on another rung of the ladder."""
+        before, self._level = self._level, level
+        if level == before:
+            return
+        rung = RUNGS[level]
+        self.thinning.every = rung.every
+        if self.packing.kind == "temporal":
+            self._size = max(1, round(self._most * rung.size_share))
+            for station in tuple(self._stations.values()):
+                station.resize(self._size)
+        self._tell("degraded" if level > before else "recovered", level=level, rule=rung.rule)
+
+    # Watching -----------------------------------------------------------------------------------------------------------
+
+    def settings(self) -> dict[str, Any]:
+        """Return how the run is set, for the journal and for people."""
+        packing = {f.name: getattr(self.packing, f.name) for f in dataclasses.fields(self.packing)}
+        return {
+            **packing,
+            "size": self._most,
+            "queue": self._depth(),
+            "when_full": self.when_full,
+            "ttl": self._ttl,
+            "on_gap": self._on_gap,
+            "workers": self._workers,
+            "join": self._join,
+            "stages": [stage.name for stage in self.pipeline.stages],
+            "sources": {name: _named_source(what) for name, what in self._sources.items()},
+        }
+
+    def stats(self) -> dict[str, Any]:
+        """Return the counts of this moment, as ``live --json`` prints them; they add up at every moment.
+
+        ``captured = delivered + sum(dropped.values()) + in_flight``, of each stream and in sum.
+        """
+        now = self.now_ns()
+        streams: dict[str, Any] = {}
+        for station in tuple(self._stations.values()):
+            last = station.last_frame_ns
+            streams[station.name] = {
+                **station.account.snapshot(),
+                "fps": station.fps(now),
+                "last_frame_age_seconds": None if last is None else (now - last) / 1e9,
+                "reconnects": station.reconnects,
+                "epoch": station.epoch,
+                "span_error_seconds": station.span_error_ns / 1e9,
+                "drift_ppm": station.drift_ppm,
+                "state": station.state,
+            }
+        dispatch = self._dispatch
+        elapsed = max(1, now - self._began_ns)
+        busy = 0 if dispatch is None else dispatch.busy_ns
+        waited = sum(station.lock_waited_ns for station in tuple(self._stations.values()))
+        return {
+            "run": self.id,
+            **total_of(list(streams.values())),
+            "hyperframes": self._hyperframes,
+            "partial": self._partial,
+            "sealed": dict(self._sealed),
+            "streams": streams,
+            "latency_seconds": self._latencies.seconds(),
+            "queue": {
+                "depth": 0 if dispatch is None else dispatch.waiting,
+                "capacity": self._depth() if dispatch is None else dispatch.depth,
+                "mean_depth": self._depth_sum / max(1, self._depth_counts),
+            },
+            "device": {
+                "resource": "compute" if dispatch is None else dispatch.resource,
+                "workers": self._workers,
+                "busy_share": busy / elapsed / self._workers,
+                "failures": 0 if dispatch is None else dispatch.failures,
+            },
+            "callback_errors": self._callback_errors,
+            "level": self._level,
+            "lock_wait_share": waited / elapsed,
+            "seconds": elapsed / 1e9,
+        }
+
+    def _observe(self, kind: str, entry: Entry, **fields: Any) -> None:
+        if self._observers:
+            self._tell(kind, **entry.told(self.packing), **fields)
+
+    def _tell(self, kind: str, **fields: Any) -> None:
+        if self._observers:
+            now = self.now_ns()
+            self._observers.observe({"kind": kind, "ns": now, "unix_ns": now + self._unix_offset_ns, **fields})
+
+
+def _check(name: str, value: object, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise PipelineError(f"{name}: expected one of {', '.join(known)}, got {value!r}", expected=known, got=value)
+
+
+def _callbacks(on_result: Any) -> tuple[Callable[[LiveResult], Any], ...]:
+    if on_result is None:
+        return ()
+    return (on_result,) if callable(on_result) else tuple(on_result)
+
+
+def _named(sources: Any) -> dict[str, Any]:
+    """Return sources by name: mappings as they are, others are called ``cam0``, ``cam1``, ..."""
+    if sources is None:
+        return {}
+    if isinstance(sources, Mapping):
+        return dict(sources)
+    items = list(sources) if isinstance(sources, list | tuple) else [sources]
+    return {f"cam{i}": what for i, what in enumerate(items)}
+
+
+def _named_source(what: Any) -> str:
+    return without_credentials(what) if isinstance(what, str) else type(what).__name__
+
+
+def _spec_of(planes: tuple[Array, ...]) -> FrameSpec:
+    if len(planes) == 1:
+        return FrameSpec.array(planes[0].shape, planes[0].dtype)
+    return FrameSpec(tuple(plane.shape for plane in planes), planes[0].dtype)

@@ -1,0 +1,392 @@
+"""One live stream: the inlet that its capture thread writes to, its epochs, and the account of its frames."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from hyperframes.drivers.ledger import Account
+from hyperframes.errors import FrameError
+from hyperframes.packing import LIVE_TIME_BASE, ClockFit, Instants, Sequencer, Series
+from hyperframes.packing.assemble import USUAL_PERIOD_NS
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from hyperframes.drivers.base import Gate
+    from hyperframes.frames import Array, FrameSpec
+    from hyperframes.packing import Packing, SlabPool
+    from hyperframes.packing.assemble import Filled
+
+__all__ = ["Host", "Station", "Thinning", "copy_frame"]
+
+CLOCK_ERROR_NS = 1_000_000_000
+"""A sender's clock further off than this is mapped to ours before frames of several streams are compared."""
+STALE_PERIODS, STALE_LEAST_NS = 3, 100_000_000
+"""Without a frame for so many periods, and at least so long, a stream is stale: nobody waits for it."""
+
+
+class Thinning:
+    """Which frames are taken while a run is degraded: all of them, or every second one."""
+
+    __slots__ = ("every",)
+
+    def __init__(self) -> None:
+        self.every = 1
+
+
+class Host(Protocol):
+    """What a station needs of the run that it belongs to."""
+
+    packing: Packing
+    thinning: Thinning
+    gate: Gate | None
+    """Where ``when_full="block"`` makes writers wait; None where frames are dropped instead."""
+
+    def now_ns(self) -> int:
+        """Return monotonic nanoseconds."""
+        ...
+
+    def opened(self, station: Station, spec: FrameSpec) -> SlabPool | None:
+        """Return the memory for frames of `spec`; None: the run's instants hold it."""
+        ...
+
+    def series(self, station: Station, slabs: SlabPool) -> Series:
+        """Return a series for the station's epoch that begins."""
+        ...
+
+    def instants(self) -> Instants:
+        """Return the instants that all streams share."""
+        ...
+
+    def sealed(self, station: Station | None, filled: list[Filled], slabs: SlabPool, now_ns: int) -> None:
+        """Take what was sealed, in memory of `slabs`; the station's lock is held."""
+        ...
+
+    def frames_dropped(self, station: Station, frame_id: int, time_ns: int, reason: str, count: int) -> None:
+        """Tell observers of frames given up outside a hyperframe."""
+        ...
+
+    def stream_is(self, station: Station, state: str, reason: str = "") -> None:
+        """Tell observers what became of a stream."""
+        ...
+
+
+class Station:
+    """The inlet of one stream; see `hyperframes.sources.inlet.Inlet`.
+
+    Its lock is held to decide where a frame goes and to commit it, never while it is copied. Spatial packing gives all
+    stations one lock, since they write to the same hyperframe.
+    """
+
+    def __init__(self, name: str, host: Host, *, priority: int, lock: Any = None) -> None:
+        self.name, self.priority = name, priority
+        self.account = Account()
+        self.place = 0
+        """Position on the leading axis of spatial hyperframes."""
+        self.lock = lock or threading.Lock()
+        self.spec: FrameSpec | None = None
+        self.epoch = -1
+        self.reconnects = 0
+        self.state = "added"
+        self.closed = False
+        self.over = False
+        """True once its end was told to the run."""
+        self.last_frame_ns: int | None = None
+        """When the last frame came, taken or not."""
+        self.last_push_ns = 0
+        """When the last one was written."""
+        self.span_error_ns = 0.0
+        self.lock_waited_ns = 0
+        self.permits = 0
+        self.trusted = False
+        """Whether its times are comparable with those of the other streams, however far off."""
+        self.marks: list[tuple[int, int]] = []
+        """(time, captured) now and then, for the rate."""
+        self._host = host
+        self._series: Series | None = None
+        self._slabs: SlabPool | None = None
+        self._reserved: Any = None
+        self._sequencer = Sequencer(lateness_ns=round(host.packing.lateness * 1e9))
+        self._clock = ClockFit()
+        self._rate_ns: float | None = None
+        self._writing = False
+        self._writing_stamp = (-1, -1)
+        self._taken = -1  # frames that were not refused; -1 before it was opened
+        self._ending = ""
+
+    # What the capture thread calls --------------------------------------------------------------------------------------
+
+    def open(self, spec: FrameSpec, *, rate: Fraction | None) -> None:
+        """Say what the frames to come look like; see `Inlet.open`."""
+        spec = spec.replace(time_base=LIVE_TIME_BASE, rate=rate)
+        slabs = self._host.opened(self, spec)  # may take a while: the plan is made for it
+        with self.lock:
+            changed = self.spec is not None and not self.spec.same_arrays(spec)
+            self.spec, self._slabs = spec, slabs
+            self._rate_ns = float(1e9 / rate) if rate else None
+            if self._sequencer.period_ns is None or changed:
+                self._sequencer.period_ns = self._rate_ns
+            if self._taken < 0 or changed:
+                self._begin_epoch("change")
+                self._taken = max(0, self._taken)
+            before, self.state = self.state, "connected"
+            self._there(True)
+        self._host.stream_is(self, "reconnected" if before == "lost" else "connected")
+
+    def slot(self, *, frame_id: int | None, capture_ns: int | None, arrival_ns: int) -> tuple[Array, ...] | None:
+        """Return where the next frame goes; see `Inlet.slot`."""
+        if self._host.gate is not None and self.permits < 1 and not self.closed:
+            self._host.gate.pass_one()
+            self.permits += 1
+        now_ns = self._host.now_ns()
+        self._acquire()
+        try:
+            return self._slot(frame_id, capture_ns, arrival_ns, now_ns)
+        finally:
+            self.lock.release()
+
+    def push(self) -> None:
+        """Take the frame written; see `Inlet.push`."""
+        now_ns = self._host.now_ns()
+        self._acquire()
+        try:
+            if not self._writing:
+                if self.over:  # the run stopped meanwhile, and counted the frame
+                    return
+                raise FrameError(f"stream {self.name!r}: push without a slot")
+            self._writing = False
+            self.last_push_ns = now_ns
+            if self._series is not None:
+                self._series.period_ns = self.period_ns
+                self._pass_on(self._series.push(now_ns), now_ns)
+            else:
+                instants, place = self._reserved
+                self._host.sealed(self, instants.push(place), instants.slabs, now_ns)
+            if self._ending:
+                self._end()
+        finally:
+            self.lock.release()
+
+    def drop(self, reason: str, count: int = 1) -> None:
+        """Count frames that get no slot; see `Inlet.drop`."""
+        with self.lock:
+            if self._writing:
+                self._give_up(reason)
+                return
+            self._sequencer.skip(count)
+            self._refuse(-1, -1, reason, count)
+
+    def lost(self, reason: str) -> None:
+        """Say that the connection is gone; see `Inlet.lost`."""
+        with self.lock:
+            self.state = "lost"
+            self._there(False)
+        self._host.stream_is(self, "lost", reason)
+
+    def restart(self, reason: str) -> None:
+        """Begin a new epoch with the next frame; see `Inlet.restart`."""
+        with self.lock:
+            self._give_up("unwritten")
+            self.reconnects += reason == "reconnected"
+            self._begin_epoch("restart")
+            before, self.state = self.state, "connected"
+            self._there(True)
+        self._host.stream_is(self, "reconnected" if before in {"lost", "stale"} else "connected", reason)
+
+    def end(self, reason: str) -> None:
+        """Say that no frame follows; see `Inlet.end`. Anybody may call it: a frame being written is waited for."""
+        with self.lock:
+            self.closed = True
+            self._ending = self._ending or reason
+            if not self._writing:
+                self._end()
+
+    # What the run calls -------------------------------------------------------------------------------------------------
+
+    @property
+    def period_ns(self) -> float:
+        """Between two frames: measured, else as announced, else that of 30 frames a second."""
+        return self._sequencer.period_ns or self._rate_ns or USUAL_PERIOD_NS
+
+    @property
+    def drift_ppm(self) -> float | None:
+        """How much faster the sender's clock runs than ours; None where it is not known."""
+        return self._clock.drift_ppm
+
+    @property
+    def deadline_ns(self) -> int | None:
+        """When the hyperframe being filled is to be sealed."""
+        series = self._series
+        return None if series is None else series.deadline_ns
+
+    def fps(self, now_ns: int) -> float:
+        """Return the frames a second of the last 2 s; it falls to 0 when none come."""
+        if not self.marks:
+            return 0.0
+        then, captured = self.marks[0]
+        return (self.account.captured - captured) / max(1, now_ns - then) * 1e9
+
+    def due(self, now_ns: int) -> None:
+        """Seal what is due by now."""
+        with self.lock:
+            if self._series is not None:
+                self._pass_on(self._series.due(now_ns), now_ns)
+
+    def event(self, now_ns: int) -> None:
+        """Take note of an event."""
+        with self.lock:
+            if self._series is not None:
+                self._pass_on(self._series.event(now_ns), now_ns)
+
+    def watch(self, now_ns: int) -> None:
+        """Notice that no frames come any more: what is there is sealed, and nobody waits for the stream."""
+        last = self.last_frame_ns
+        if last is None or self.state not in {"connected", "lost"} or self.closed:
+            return
+        if now_ns - last < max(STALE_PERIODS * self.period_ns, STALE_LEAST_NS):
+            return
+        with self.lock:
+            if self._writing:
+                return
+            was, self.state = self.state, "stale" if self.state == "connected" else "lost"
+            self._there(False)
+            if self._series is not None and self._series.packer.num_open and not self._series.packer.num_ready:
+                self._begin_epoch("stale")  # its halo will not come soon: the boundary stands in
+        if was == "connected":
+            self._host.stream_is(self, "stale")
+
+    def resize(self, size: int) -> None:
+        """Let hyperframes own `size` frames from now on, at most what their slabs have room for."""
+        with self.lock:
+            if self._series is not None:
+                self._series.packer.size = size
+
+    # Under the lock -----------------------------------------------------------------------------------------------------
+
+    def _acquire(self) -> None:
+        if self.lock.acquire(blocking=False):
+            return
+        began = time.perf_counter_ns()
+        self.lock.acquire()
+        self.lock_waited_ns += time.perf_counter_ns() - began
+
+    def _slot(
+        self, frame_id: int | None, capture_ns: int | None, arrival_ns: int, now_ns: int
+    ) -> tuple[Array, ...] | None:
+        self._give_up("unwritten")
+        if self.spec is None or self.closed:
+            self._refuse(-1, arrival_ns, "cancelled" if self.closed else "unmatched")
+            return None
+        sender = capture_ns is not None
+        time_ns = arrival_ns if capture_ns is None else capture_ns
+        if capture_ns is not None:
+            self._clock.add(capture_ns, arrival_ns)
+        verdict = self._sequencer.judge(frame_id, time_ns, sender=sender)
+        if self.state != "connected":
+            self._is_back()
+        self.last_frame_ns = now_ns
+        if verdict == "restart":
+            self._clock.forget()
+            self._begin_epoch("restart")
+        elif verdict:
+            self._refuse(-1 if frame_id is None else frame_id, time_ns, verdict)
+            return None
+        frame_id, time_ns = self._sequencer.frame_id, self._sequencer.time_ns
+        self._taken += 1
+        if self._taken % self._host.thinning.every:
+            self._refuse(frame_id, time_ns, "degraded")
+            return None
+        slot = self._find_slot(frame_id, time_ns, now_ns, sender=sender)
+        if isinstance(slot, str):
+            self._refuse(frame_id, time_ns, slot)
+            return None
+        self.account.take()
+        self._writing, self._writing_stamp = True, (frame_id, time_ns)
+        return slot
+
+    def _find_slot(self, frame_id: int, time_ns: int, now_ns: int, *, sender: bool) -> tuple[Array, ...] | str:
+        series = self._series
+        if series is None:
+            instants = self._host.instants()
+            self._reserved = (instants, self.place)  # streams may be added or removed before it is written
+            return instants.slot(
+                self.place, frame_id, self._on_our_clock(time_ns, sender=sender), now_ns, sender=sender
+            )
+        packer = series.packer
+        if not sender:
+            packer.clock = "arrival"
+        elif not packer.num_open:
+            packer.clock = "capture"
+        series.order_by(ids=self._sequencer.numbered)
+        return series.slot(frame_id, time_ns, frame_id if self._sequencer.numbered else time_ns)
+
+    def _on_our_clock(self, time_ns: int, *, sender: bool) -> int:
+        offset = self._clock.offset_ns if sender and not self.trusted else None
+        return time_ns if offset is None or abs(offset) < CLOCK_ERROR_NS else time_ns + offset
+
+    def _is_back(self) -> None:
+        was, self.state = self.state, "connected"
+        self._there(True)
+        self._host.stream_is(self, "reconnected" if was == "lost" else "recovered")
+
+    def _there(self, there: bool) -> None:
+        if self._slabs is None and self.spec is not None and not self.over:
+            instants = self._host.instants()
+            self._host.sealed(self, instants.present(self.place, there), instants.slabs, self._host.now_ns())
+
+    def _begin_epoch(self, reason: str) -> None:
+        self._finish(reason)
+        self.epoch += 1
+        if self._slabs is not None:
+            self._series = self._host.series(self, self._slabs)
+
+    def _finish(self, reason: str) -> None:
+        series, self._series = self._series, None
+        if series is not None and (sealed := series.finish(reason)):
+            self._host.sealed(self, sealed, series.packer.slabs, self._host.now_ns())
+
+    def _pass_on(self, sealed: list[Filled], now_ns: int) -> None:
+        if sealed and self._series is not None:
+            self._host.sealed(self, sealed, self._series.packer.slabs, now_ns)
+
+    def _end(self) -> None:
+        if self.over:
+            return
+        self._finish("end")
+        self._there(False)
+        self.over = True
+        self.state = "removed" if self._ending == "removed" else "ended"
+        self._host.stream_is(self, self.state, self._ending)
+
+    def abandon(self) -> None:
+        """End although a frame may be half written: whoever wrote it is gone."""
+        with self.lock:
+            self._give_up("unwritten")
+            self.closed = True
+            self._ending = self._ending or "ended"
+            self._end()
+
+    def _give_up(self, reason: str) -> None:
+        """Take back a slot that was given and not pushed."""
+        if not self._writing:
+            return
+        self._writing = False
+        self.account.drop(reason)
+        self._host.frames_dropped(self, *self._writing_stamp, reason, 1)
+        if self._series is None:
+            instants, place = self._reserved
+            self._host.sealed(self, instants.give_up(place), instants.slabs, self._host.now_ns())
+
+    def _refuse(self, frame_id: int, time_ns: int, reason: str, count: int = 1) -> None:
+        self.account.refuse(reason, count)
+        self._host.frames_dropped(self, frame_id, time_ns, reason, count)
+
+
+def copy_frame(slot: tuple[Array, ...], planes: tuple[Array, ...]) -> None:
+    """Copy one frame to its slot."""
+    for target, plane in zip(slot, planes, strict=True):
+        np.copyto(target, plane)

@@ -1,0 +1,522 @@
+"""When frames of live streams become a hyperframe: consecutive frames of one stream, or one instant of several.
+
+Pure: time is given in monotonic nanoseconds (`now_ns`, when something happens here) and in Unix nanoseconds (`time_ns`, when
+a frame was taken). Frames are written where they stay; nobody waits and nothing is locked here.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import numpy as np
+
+from hyperframes.errors import PipelineError
+from hyperframes.packing.hyperframe import Header, Hyperframe
+from hyperframes.packing.ranges import validate_size
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from hyperframes.frames import Array, FrameSpec
+    from hyperframes.packing.pack import Packer
+    from hyperframes.packing.slab import Slab, SlabPool
+
+__all__ = ["LIVE_TIME_BASE", "Filled", "Instants", "Packing", "Series"]
+
+LIVE_TIME_BASE = Fraction(1, 1_000_000_000)
+"""Live frames count Unix nanoseconds."""
+USUAL_PERIOD_NS = 1e9 / 30
+"""Between two frames, until it is known."""
+PACK_SHARE = 0.6
+"""Share of a latency budget that waiting for frames may take (W4)."""
+OPEN_GROUPS = 4
+"""Instants (or runs of them) that may be open at once; a frame of a later one seals the first."""
+JITTER_NS = 2_000_000
+"""How far from half a period a frame may be and still belong to an instant: what senders' clocks wander."""
+
+
+def _ns(seconds: float) -> int:
+    return round(seconds * 1e9)
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """How live frames become hyperframes.
+
+    Raises
+    ------
+    PipelineError
+        If a value makes no sense, or two do not fit together.
+
+    Examples
+    --------
+    >>> Packing(size=8, timeout=0.2)
+    Packing(size=8, timeout=0.2, kind='temporal', trigger='count')
+    >>> Packing(kind="spatial").instants
+    1
+    """
+
+    size: int | None = None
+    """Core frames of a full hyperframe, by default 8; spatial: instants, by default 1."""
+    timeout: float | None = None
+    """Seconds after its first frame at which a hyperframe is sealed short; default ``min(1.5 * size / fps, 0.6 * latency)``."""
+    kind: Literal["temporal", "spatial", "both"] = "temporal"
+    trigger: Literal["count", "window", "event", "latency"] = "count"
+    """``count``: when full or after the timeout. ``window``: at every multiple of `window`, or when full. ``event``: when
+    told. ``latency``: when full, or when waiting longer would break the budget."""
+    window: float = field(default=0.5, repr=False)
+    """Seconds, for the trigger of that name."""
+    event: Literal["seal", "start"] = field(default="seal", repr=False)
+    """``seal``: an event seals what is there. ``start``: an event starts a hyperframe; frames between two are filtered."""
+    latency: float | None = field(default=None, repr=False)
+    """Seconds from a hyperframe's first frame to its result: the budget that timeout, queue and age limit follow from."""
+    tolerance: float | None = field(default=None, repr=False)
+    """Seconds a frame may be away from its instant; default half a period, and 2 ms for the clocks."""
+    lateness: float = field(default=0.0, repr=False)
+    """Seconds that a full hyperframe waits for frames that were overtaken."""
+    pad: bool = field(default=False, repr=False)
+    """Whether short hyperframes are filled up to `size` by their last frame, which the mask marks."""
+
+    def __post_init__(self) -> None:
+        for name, known in _WORDS.items():
+            if getattr(self, name) not in known:
+                raise PipelineError(
+                    f"packing.{name}: expected one of {', '.join(known)}, got {getattr(self, name)!r}",
+                    expected=known,
+                    got=getattr(self, name),
+                )
+        if self.size is not None:
+            validate_size(self.size)
+        for name in ("timeout", "window", "latency", "tolerance"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise PipelineError(f"packing.{name}: expected more than 0 seconds, got {value!r}", got=value)
+        if not self.lateness >= 0:
+            raise PipelineError(f"packing.lateness: expected at least 0 seconds, got {self.lateness!r}")
+        if self.trigger == "latency" and self.latency is None:
+            raise PipelineError("the trigger 'latency' needs a budget", hint="For example --latency 200ms.")
+
+    @property
+    def instants(self) -> int:
+        """`size` or its default."""
+        if self.size is not None:
+            return self.size
+        return 8 if self.kind == "temporal" else 1
+
+    def timeout_ns(self, period_ns: float, size: int) -> int:
+        """Return how long a hyperframe of `size` frames `period_ns` apart may fill."""
+        if self.timeout is not None:
+            return _ns(self.timeout)
+        window = 1.5 * size * period_ns
+        return round(window if self.latency is None else min(window, PACK_SHARE * self.latency * 1e9))
+
+    def deadline_ns(self, opened_ns: int, period_ns: float, size: int, ahead_ns: int) -> int | None:
+        """Return when a hyperframe opened at `opened_ns` is to be sealed, full or not; None: when told.
+
+        `ahead_ns` is what it will still take from the seal to its result.
+        """
+        if self.trigger == "window":
+            width = _ns(self.window)
+            return (opened_ns // width + 1) * width
+        if self.trigger == "latency" and self.latency is not None:
+            return opened_ns + max(0, min(_ns(self.latency) - ahead_ns, self.timeout_ns(period_ns, size)))
+        if self.trigger == "event" and self.timeout is None:
+            return None
+        return opened_ns + self.timeout_ns(period_ns, size)
+
+    @property
+    def deadline_reason(self) -> str:
+        """Why a hyperframe is sealed at its deadline."""
+        return self.trigger if self.trigger in {"window", "latency"} else "timeout"
+
+
+_WORDS = {
+    "kind": ("temporal", "spatial", "both"),
+    "trigger": ("count", "window", "event", "latency"),
+    "event": ("seal", "start"),
+}
+
+
+class Filled(NamedTuple):
+    """A hyperframe just sealed."""
+
+    hyperframe: Hyperframe
+    opened_ns: int
+    """When its first frame came, monotonic."""
+
+
+class Series:
+    """Consecutive frames of one stream's epoch: a packer and the rules when it seals.
+
+    Parameters
+    ----------
+    packer : Packer
+        That holds nothing back.
+    packing : Packing
+        The rules.
+    ahead_ns : function
+        Returns what it takes at present from a seal to its result.
+    """
+
+    def __init__(self, packer: Packer, packing: Packing, ahead_ns: Callable[[], int]) -> None:
+        self.packer, self.packing = packer, packing
+        self.period_ns = USUAL_PERIOD_NS
+        self.opened_ns: int | None = None
+        """When the first frame of the hyperframe being filled came; None while there is none."""
+        self._ahead_ns = ahead_ns
+        self._started = packing.trigger != "event" or packing.event == "seal"
+        self._lateness_ns = _ns(packing.lateness)
+        self._newest_ns = -1
+        self._newest_key = self._sealed_key = -1
+        self._key_is_id = True
+        self._stamp = (0, 0, 0)  # id, time and key of the frame being written
+        self._back = 0
+
+    def slot(self, frame_id: int, time_ns: int, key: int) -> tuple[Array, ...] | str:
+        """Return where the next frame goes, or why it is not taken: ``late``, ``filtered``, ``queue_full``.
+
+        `key` orders frames: the id where the sender gives one, else the time.
+        """
+        if not self._started:
+            return "filtered"
+        back = 0
+        if key < self._newest_key:
+            if key <= self._sealed_key:
+                return "late"
+            back = sum(1 for held in self._open_keys() if held > key)
+            if back > self.packer.num_movable:
+                return "late"
+        planes = self.packer.find_slot()
+        if planes is None:
+            return "queue_full"
+        self._stamp, self._back = (frame_id, time_ns, key), back
+        return planes
+
+    def _open_keys(self) -> Iterator[int]:
+        by_id = self._key_is_id
+        for pts, frame_id in self.packer.open_times():
+            yield frame_id if by_id else pts
+
+    def order_by(self, *, ids: bool) -> None:
+        """Say whether keys are ids or times."""
+        if ids != self._key_is_id:
+            self._key_is_id = ids
+            self._newest_key = self._sealed_key = -1
+
+    def push(self, now_ns: int) -> list[Filled]:
+        """Take the frame that was written; return what it completes."""
+        frame_id, time_ns, key = self._stamp
+        self.packer.add(time_ns, 0, frame_id, back=self._back)
+        self._newest_ns = max(self._newest_ns, time_ns)
+        self._newest_key = max(self._newest_key, key)
+        if self.opened_ns is None:
+            self.opened_ns = now_ns
+        if self.packer.num_ready < self.packer.size and not self._is_due(now_ns):
+            return []
+        return self.due(now_ns)
+
+    @property
+    def deadline_ns(self) -> int | None:
+        """When the hyperframe being filled is sealed, full or not."""
+        if self.opened_ns is None:
+            return None
+        return self.packing.deadline_ns(self.opened_ns, self.period_ns, self.packer.size, self._ahead_ns())
+
+    def _is_due(self, now_ns: int) -> bool:
+        deadline = self.deadline_ns
+        return deadline is not None and now_ns >= deadline
+
+    def due(self, now_ns: int) -> list[Filled]:
+        """Return what is full, or was to be sealed by now."""
+        sealed = []
+        while self.packer.num_ready >= self.packer.size and (self._passed() or not self.packer.has_room):
+            sealed.append(self._seal("full", now_ns))
+        if self._is_due(now_ns) and self.packer.num_ready:
+            sealed.append(self._seal(self.packing.deadline_reason, now_ns))
+        return sealed
+
+    def _passed(self) -> bool:
+        """Whether no frame of the full hyperframe can be missing any more: the watermark has passed its last."""
+        if not self._lateness_ns:
+            return True
+        return self._newest_ns - self._lateness_ns >= self.packer.time_at(self.packer.size - 1)
+
+    def event(self, now_ns: int) -> list[Filled]:
+        """Take note of an event: seal what is there, or start."""
+        sealed = [self._seal("event", now_ns)] if self.packer.num_ready else []
+        self._started = True
+        return sealed
+
+    def finish(self, reason: str) -> list[Filled]:
+        """Return what is left: no frame follows in this epoch."""
+        opened_ns, self.opened_ns = self.opened_ns or 0, None
+        return [Filled(hyperframe, opened_ns) for hyperframe in self.packer.finish(reason)]
+
+    def _seal(self, reason: str, now_ns: int) -> Filled:
+        hyperframe = self.packer.seal(reason)
+        assert hyperframe is not None  # frames were ready
+        opened_ns = now_ns if self.opened_ns is None else self.opened_ns
+        header = hyperframe.header
+        last = (header.frame_ids if self._key_is_id else header.pts)[hyperframe.core][-1]
+        self._sealed_key = max(self._sealed_key, int(last))
+        self.opened_ns = now_ns if self.packer.num_open else None
+        self._started = self.packing.trigger != "event" or self.packing.event == "seal"
+        return Filled(hyperframe, opened_ns)
+
+
+class _Group:
+    """One run of instants being filled."""
+
+    __slots__ = ("first", "ids", "mask", "opened_ns", "passed", "pts", "reason", "sender", "slab", "writing")
+
+    def __init__(self, slab: Slab, first: int, shape: tuple[int, int], opened_ns: int) -> None:
+        self.slab, self.first, self.opened_ns = slab, first, opened_ns
+        self.mask = np.zeros(shape, bool)
+        self.ids = np.full(shape, -1, np.int64)
+        self.pts = np.full(shape, -1, np.int64)
+        self.sender = True
+        self.writing = 0
+        """Frames being copied."""
+        self.passed = 0
+        """Streams that are there and will bring no more frame for it."""
+        self.reason = ""
+        """Why it is sealed as soon as nobody writes to it; empty while it is open."""
+
+    @property
+    def last(self) -> int:
+        return self.first + len(self.mask) - 1
+
+
+class Instants:
+    """One instant after the other over several streams: each frame goes to the instant it is nearest to.
+
+    Instants are a period apart. A run of `size` of them is sealed when every stream that is there has brought its frame
+    or a later one, at its deadline, or when a frame of a much later instant comes. Frames after that are late.
+
+    Parameters
+    ----------
+    spec : FrameSpec
+        Of every frame of every stream.
+    streams : sequence of str
+        In the fixed order of the leading axis.
+    slabs : SlabPool
+        Of ``size * len(streams)`` frames each.
+    packing : Packing
+        The rules.
+    plan_id : str
+        The front of every hyperframe's id.
+    ahead_ns : function
+        Returns what it takes at present from a seal to its result.
+    first : int
+        Number of the first instant.
+    """
+
+    def __init__(
+        self,
+        spec: FrameSpec,
+        streams: Sequence[str],
+        slabs: SlabPool,
+        packing: Packing,
+        *,
+        plan_id: str,
+        ahead_ns: Callable[[], int],
+        first: int = 0,
+    ) -> None:
+        self.spec, self.streams, self.slabs, self.packing, self.plan_id = spec, tuple(streams), slabs, packing, plan_id
+        self.size = packing.instants
+        self.period_ns = USUAL_PERIOD_NS
+        self.next_first = first
+        """The first instant that no group holds yet."""
+        self._ahead_ns = ahead_ns
+        self._groups: list[_Group] = []
+        self._present = [False] * len(self.streams)
+        self._num_present = 0
+        self._last = [first - 1] * len(self.streams)  # the newest instant of each stream
+        self._writing: list[tuple[_Group, int, int, int, bool] | None] = [None] * len(self.streams)
+        self._anchor: tuple[int, float] | None = None  # an instant and its time
+        self._started = packing.trigger != "event" or packing.event == "seal"
+
+    def instant_ns(self, instant: int) -> float:
+        """Return when `instant` is."""
+        assert self._anchor is not None  # set by the first frame
+        return self._anchor[1] + (instant - self._anchor[0]) * self.period_ns
+
+    def slot(self, stream: int, frame_id: int, time_ns: int, now_ns: int, *, sender: bool) -> tuple[Array, ...] | str:
+        """Return where a frame goes, or why it is not taken: ``late``, ``unmatched``, ``filtered``, ``queue_full``."""
+        if not self._started:
+            return "filtered"
+        instant = self._instant_of(stream, time_ns)
+        if instant is None:
+            return "unmatched"
+        group = self._group_of(instant, now_ns)
+        if isinstance(group, str):
+            return group
+        row = instant - group.first
+        if group.mask[row, stream]:
+            return "unmatched"
+        group.writing += 1
+        self._writing[stream] = (group, instant, frame_id, time_ns, sender)
+        place = row * len(self.streams) + stream
+        return tuple(plane[place, ...] for plane in group.slab.planes)
+
+    def _instant_of(self, stream: int, time_ns: int) -> int | None:
+        if self._anchor is None:
+            self._anchor = (self.next_first, time_ns)
+        tolerance = self.period_ns / 2 + JITTER_NS
+        if self.packing.tolerance is not None:
+            tolerance = self.packing.tolerance * 1e9
+        following = self._last[stream] + 1  # so that a camera between two instants stays with one of them
+        if abs(time_ns - self.instant_ns(following)) <= tolerance:
+            return following
+        instant = self._anchor[0] + math.floor((time_ns - self._anchor[1]) / self.period_ns + 0.5)
+        return instant if abs(time_ns - self.instant_ns(instant)) <= tolerance else None
+
+    def _group_of(self, instant: int, now_ns: int) -> _Group | str:
+        for group in self._groups:
+            if group.first <= instant <= group.last:
+                return "late" if group.reason else group
+        if instant < self.next_first:
+            return "late"
+        slab = self.slabs.find()
+        if slab is None:
+            return "queue_full"
+        first = self.next_first if instant < self.next_first + self.size else instant
+        group = _Group(slab, first, (self.size, len(self.streams)), now_ns)
+        self._groups.append(group)
+        self.next_first = first + self.size
+        return group
+
+    def push(self, stream: int) -> list[Filled]:
+        """Take the frame that a stream has written; return what it completes."""
+        writing = self._writing[stream]
+        assert writing is not None  # a slot was given
+        self._writing[stream] = None
+        group, instant, frame_id, time_ns, sender = writing
+        row = instant - group.first
+        group.mask[row, stream] = True
+        group.ids[row, stream], group.pts[row, stream] = frame_id, time_ns
+        group.sender &= sender
+        group.writing -= 1
+        self._pass(stream, instant)
+        return self._collect()
+
+    def give_up(self, stream: int) -> list[Filled]:
+        """Take back a slot that could not be written; return what waited for it."""
+        writing = self._writing[stream]
+        if writing is not None:
+            self._writing[stream] = None
+            writing[0].writing -= 1
+        return self._collect()
+
+    def _pass(self, stream: int, instant: int) -> None:
+        before = self._last[stream]
+        if instant <= before:
+            return
+        self._last[stream] = instant
+        for group in self._groups:
+            group.passed += self._present[stream] and before < group.last <= instant
+
+    def present(self, stream: int, there: bool) -> list[Filled]:
+        """Say whether a stream is there to be waited for; return what need not wait any more."""
+        self._present[stream] = there
+        self._num_present = sum(self._present)
+        for group in self._groups:
+            group.passed = sum(
+                there and last >= group.last for there, last in zip(self._present, self._last, strict=True)
+            )
+        return self._collect()
+
+    @property
+    def deadline_ns(self) -> int | None:
+        """When the first open group is sealed, full or not."""
+        for group in self._groups:
+            if not group.reason:
+                return self.packing.deadline_ns(group.opened_ns, self.period_ns, self.size, self._ahead_ns())
+        return None
+
+    def due(self, now_ns: int) -> list[Filled]:
+        """Return what was to be sealed by now."""
+        while (deadline := self.deadline_ns) is not None and now_ns >= deadline:
+            self._close_first(self.packing.deadline_reason)
+        return self._collect()
+
+    def event(self) -> list[Filled]:
+        """Take note of an event: seal what is there, or start."""
+        sealed = self._close_all("event")
+        self._started = True
+        return sealed
+
+    def finish(self, reason: str) -> list[Filled]:
+        """Seal everything that is open; what is being written is sealed with it by the last `push`."""
+        return self._close_all(reason)
+
+    def _close_all(self, reason: str) -> list[Filled]:
+        while any(not group.reason for group in self._groups):
+            self._close_first(reason)
+        return self._collect()
+
+    def _close_first(self, reason: str) -> None:
+        """Seal the first open group as soon as nobody writes to it; instants that it has no frame of go to the next."""
+        group = next(group for group in self._groups if not group.reason)
+        group.reason = "full" if group.mask.all() else reason
+        if group is self._groups[-1] and self.size > 1:
+            rows = np.flatnonzero(group.mask.any(axis=1))
+            writing = [w[1] - group.first for w in self._writing if w is not None and w[0] is group]
+            used = max([*rows[-1:].tolist(), *writing], default=0) + 1
+            self.next_first = group.first + used
+
+    def _collect(self) -> list[Filled]:
+        """Take out what is complete or closed, and nobody writes to, in order."""
+        sealed = []
+        while self._groups:
+            group = self._groups[0]
+            if not group.reason and self._num_present and group.passed >= self._num_present:
+                group.reason = "full" if group.mask.all() else "watermark"
+            if not group.reason and len(self._groups) > OPEN_GROUPS:
+                group.reason = "watermark"
+            if not group.reason or group.writing:
+                break
+            self._groups.pop(0)
+            if not group.mask.any():  # all its slots were given up
+                self.slabs.release(group.slab)
+                continue
+            sealed.append(Filled(self._sealed(group), group.opened_ns))
+            self._started = self.packing.trigger != "event" or self.packing.event == "seal"
+        return sealed
+
+    def _sealed(self, group: _Group) -> Hyperframe:
+        after = group.last + 1
+        if self._anchor is not None:
+            self._anchor = (after, self.instant_ns(after))
+        rows = self.size
+        if self.size > 1 and not self.packing.pad:
+            rows = int(np.flatnonzero(group.mask.any(axis=1))[-1]) + 1
+        num = rows * len(self.streams)
+        mask = group.mask[:rows].reshape(-1)
+        planes = []
+        for plane in group.slab.planes:
+            view = plane[:num]
+            if not mask.all():
+                view[~mask] = 0
+            view = view[:]
+            view.flags.writeable = False
+            planes.append(view)
+        header = Header(
+            sequence=0,
+            id=f"{self.plan_id}[{group.first},{group.first + rows})",
+            streams=self.streams,
+            core=(0, num),
+            read=(0, num),
+            pad_before=0,
+            pad_after=0,
+            frame_ids=group.ids[:rows].reshape(-1),
+            pts=group.pts[:rows].reshape(-1),
+            time_base=LIVE_TIME_BASE,
+            kind=self.packing.kind,
+            clock="capture" if group.sender else "arrival",
+            seal_reason=group.reason,
+        )
+        return Hyperframe(header, tuple(planes), slice(0, num), mask, self.spec, group.slab)
