@@ -211,12 +211,32 @@ class Dispatch:
         Who runs tasks.
     post : function
         Brings a call to the thread that calls this.
-    on_result : function
-        Given an entry whose operators are done: hands its results over; returns frames delivered by stream, and filtered.
+    hand_over : function
+        Hands the results of an entry over, whose operators are done; called where results are handed over.
+    delivered : function
+        Told afterwards, by the thread that calls this.
     observe : function
         Told what happens.
+    now_ns : function
+        Tells the time.
+    resource : str
+        What the workers offer.
+    sequential : bool
+        Whether each hyperframe of a stream waits for the one before it.
     capacity : int
         Hyperframes that may wait.
+    workers, join : int
+        Hyperframes worked on at once: workers, times what each takes in one go.
+    when_full : str
+        What happens then.
+    ttl_ns : int or None
+        Age, counted from its first frame, at which a hyperframe that waits is given up; None: `TTL_NS` after its seal.
+    on_gap : {"reset", "keep"}
+        What sequential operators do with their state after a gap.
+    grant : function
+        Lets whoever writes frames fill so many more hyperframes, where they wait.
+    first_sequence : int
+        Number of the first hyperframe.
     """
 
     def __init__(
