@@ -28,7 +28,6 @@ from hyperframes.scheduling.events import (
     Failed,
     Join,
     MemoryFreed,
-    Pull,
     Release,
     Sealed,
     Start,
@@ -233,8 +232,6 @@ class Dispatch:
         Age, counted from its first frame, at which a hyperframe that waits is given up; None: `TTL_NS` after its seal.
     on_gap : {"reset", "keep"}
         What sequential operators do with their state after a gap.
-    grant : function
-        Lets whoever writes frames fill so many more hyperframes, where they wait.
     first_sequence : int
         Number of the first hyperframe.
     """
@@ -256,14 +253,14 @@ class Dispatch:
         when_full: Literal["drop_newest", "drop_oldest", "block", "degrade"],
         ttl_ns: int | None,
         on_gap: Literal["reset", "keep"],
-        grant: Callable[[int], None],
         first_sequence: int,
     ) -> None:
         self._crew, self._post, self._hand_over, self._observe, self._now_ns = crew, post, hand_over, observe, now_ns
-        self._grant, self._on_gap, self._note_delivered = grant, on_gap, delivered
+        self._on_gap, self._note_delivered = on_gap, delivered
         self.handing_over = 0
         """Hyperframes whose results are on their way."""
         self.ttl_ns = ttl_ns
+        self._expires = when_full != "block"  # who waits wants every frame
         self.depth = capacity
         self.results = 2 * workers * join + 2
         self.running = workers * join
@@ -274,7 +271,7 @@ class Dispatch:
             results=self.results,
             on_error="continue",
             join={resource: join},
-            when_full="drop_oldest" if when_full == "degrade" else when_full,
+            when_full="drop_newest" if when_full in {"drop_newest", "block"} else "drop_oldest",
             fair=True,
             streams=("",),
             after_failure="gap",
@@ -332,7 +329,11 @@ class Dispatch:
         self._lanes.add(entry.lane)
         size = entry.frames
         self._observe("queued", entry)
-        deadline = entry.sealed_ns + TTL_NS if self.ttl_ns is None else entry.opened_ns + self.ttl_ns
+        deadline: int | None = None
+        if self.ttl_ns is not None:
+            deadline = entry.opened_ns + self.ttl_ns
+        elif self._expires:
+            deadline = entry.sealed_ns + TTL_NS
         self._step(
             Sealed(
                 entry.sequence,
@@ -405,8 +406,6 @@ class Dispatch:
                     self._emit(sequence)
                 case Drop(sequence, reason):
                     self._drop(sequence, reason)
-                case Pull(n):
-                    self._grant(n)
                 case WakeAt(ns):
                     self._tick_ns = ns
                 case Stop():

@@ -20,12 +20,11 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 
 from hyperframes.clock import Clock, SystemClock
-from hyperframes.drivers.base import Gate
 from hyperframes.drivers.crew import ThreadCrew
 from hyperframes.drivers.dispatch import Dispatch, Entry, LivePlan, check_spatial, plan_for, values_of
 from hyperframes.drivers.feeders import Feeder, feeder_for
 from hyperframes.drivers.ledger import Latencies, total_of
-from hyperframes.drivers.station import Station, Thinning, copy_frame
+from hyperframes.drivers.station import Room, Station, Thinning, copy_frame
 from hyperframes.errors import FrameError, PipelineError, without_credentials
 from hyperframes.frames import FrameSpec
 from hyperframes.instruments import Instrument, Observers
@@ -52,6 +51,8 @@ LONGEST_SLEEP_NS = 20_000_000
 WATCH_NS = 50_000_000
 MARK_NS, RATE_MARKS = 250_000_000, 8
 """How often frames are counted, and how many counts are kept: frames a second are measured over 2 s."""
+UNBOUNDED = 1 << 30
+"""Hyperframes in the queue where writers wait: the memory of the streams is the bound."""
 DEPTH_LEAST = 8
 """Hyperframes that there is memory for to wait, at least."""
 
@@ -197,7 +198,8 @@ class LiveRuntime:
         self.id = run_id or uuid.uuid4().hex[:8]
         self.pipeline = Pipeline.of("live", operator, **dict(options or {}))
         self.thinning = Thinning()
-        self.gate = Gate() if when_full == "block" else None
+        self.waits = when_full == "block"
+        self._room = Room()  # of the memory that all streams share
         self.when_full: WhenFull = when_full
         self.pace = pace
         self._callbacks = _callbacks(on_result)
@@ -229,6 +231,7 @@ class LiveRuntime:
         self._level = 0
         self._most = self._size = self.packing.instants
         self._ended = False
+        self._fault: Exception | None = None
         self._watched_ns = self._marked_ns = 0
         self._began_ns = 0
         self._state: Literal["new", "running", "draining", "stopped"] = "new"
@@ -269,8 +272,7 @@ class LiveRuntime:
             feeder.stop()
         if not drain:
             self._post(partial(self._cancel, "stopped"))
-        if not drain and self.gate is not None:
-            self.gate.open()
+            self._let_go()
         for feeder in tuple(self._feeders.values()):
             feeder.join()
         for station in tuple(self._stations.values()):
@@ -278,14 +280,21 @@ class LiveRuntime:
         self._post(self._end_of_streams)
         if not self._crew.wait(self._over, timeout):
             self._post(partial(self._cancel, "timeout"))
-            if self.gate is not None:
-                self.gate.open()
+            self._let_go()
             self._crew.wait(self._over, None)
         self._crew.end()
         self._state = "stopped"
         stats = self.stats()
         self._tell("finished", stats=stats)
+        if self._fault is not None:
+            raise self._fault
         return stats
+
+    def _let_go(self) -> None:
+        """Let no writer wait for room any more."""
+        self._room.open()
+        for station in tuple(self._stations.values()):
+            station.let_go()
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until every source has ended by itself; return whether they have."""
@@ -398,7 +407,7 @@ class LiveRuntime:
                 raise PipelineError(f"a source named {name!r} is there already", got=name, hint="Remove it first.")
             spatial = self.packing.kind != "temporal"
             lock = self._instants_lock if spatial else None
-            station = Station(name, self, priority=priority, lock=lock)
+            station = Station(name, self, priority=priority, lock=lock, room=self._room if spatial else None)
             if old is not None:
                 station.account, station.epoch, station.reconnects = old.account, old.epoch, old.reconnects
             self._stations[name] = station
@@ -428,6 +437,8 @@ class LiveRuntime:
         slabs = SlabPool(
             spec, frames, self._max_depth() + self._running + OPEN_GROUPS + 1, threading.Lock(), shared=False
         )
+        if self.waits:
+            slabs.on_free = self._room.freed
         self._instants = Instants(
             spec,
             [station.name for station in there],
@@ -528,13 +539,12 @@ class LiveRuntime:
             now_ns=self.now_ns,
             resource=plan.resource,
             sequential=plan.sequential,
-            capacity=self._depth() if self.gate is None else self._max_depth(),
+            capacity=UNBOUNDED if self.waits else self._depth(),
             workers=self._workers,
             join=self._join,
             when_full=self.when_full,
             ttl_ns=self._ttl_ns(),
             on_gap=self._on_gap,
-            grant=lambda n: self.gate.grant(n) if self.gate is not None else None,
             first_sequence=self._first_sequence,
         )
 
@@ -562,8 +572,6 @@ class LiveRuntime:
         for hyperframe, opened_ns in filled:
             temporal = hyperframe.header.kind == "temporal"
             stations = tuple(self._stations[name] for name in hyperframe.header.streams)
-            if station is not None:
-                station.permits -= self.gate is not None
             entry = Entry(
                 hyperframe,
                 stations,
@@ -613,13 +621,18 @@ class LiveRuntime:
     def _turn(self, wait: bool) -> bool:
         """Do what has come in, `wait` for something to come or to be due; return whether there will be more to do."""
         try:
-            if wait:
-                self._inbox.get(timeout=max(0.0, (self._wake_ns() - self.now_ns()) / 1e9))()
-            while True:
-                self._inbox.get_nowait()()
-        except queue_module.Empty:
-            pass
-        self._look_around(self.now_ns())
+            try:
+                if wait:
+                    self._inbox.get(timeout=max(0.0, (self._wake_ns() - self.now_ns()) / 1e9))()
+                while True:
+                    self._inbox.get_nowait()()
+            except queue_module.Empty:
+                pass
+            self._look_around(self.now_ns())
+        except Exception as error:  # noqa: BLE001 - a bug here must end the run, not leave everybody waiting
+            self._fault = error
+            self._let_go()
+            self._over.set()
         self._finish_if_over()
         return not self._over.is_set()
 
@@ -821,7 +834,7 @@ class LiveRuntime:
         return max(DEPTH_LEAST, 2 * len(self._stations)) if self.packing.kind == "temporal" else DEPTH_LEAST
 
     def _set_depth(self) -> None:
-        if self._dispatch is not None and self.gate is None:
+        if self._dispatch is not None and not self.waits:
             self._dispatch.set_depth(self._depth())
             self._dispatch.ttl_ns = self._ttl_ns()
 

@@ -16,12 +16,11 @@ from hyperframes.packing.assemble import USUAL_PERIOD_NS
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from hyperframes.drivers.base import Gate
     from hyperframes.frames import Array, FrameSpec
     from hyperframes.packing import Packing, SlabPool
     from hyperframes.packing.assemble import Filled
 
-__all__ = ["Host", "Station", "Thinning", "copy_frame"]
+__all__ = ["Host", "Room", "Station", "Thinning", "copy_frame"]
 
 CLOCK_ERROR_NS = 1_000_000_000
 """A sender's clock further off than this is mapped to ours before frames of several streams are compared."""
@@ -38,13 +37,39 @@ class Thinning:
         self.every = 1
 
 
+class Room:
+    """Where writers wait for memory to be given back."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self.count = 0
+        """How often memory was given back."""
+        self.is_open = False
+
+    def freed(self) -> None:
+        """Take note that memory was given back."""
+        with self._changed:
+            self.count += 1
+            self._changed.notify_all()
+
+    def open(self) -> None:
+        """Let nobody wait any more."""
+        self.is_open = True
+        self.freed()
+
+    def wait(self, seen: int) -> None:
+        """Wait until memory was given back more than `seen` times."""
+        with self._changed:
+            self._changed.wait_for(lambda: self.count > seen or self.is_open)
+
+
 class Host(Protocol):
     """What a station needs of the run that it belongs to."""
 
     packing: Packing
     thinning: Thinning
-    gate: Gate | None
-    """Where ``when_full="block"`` makes writers wait; None where frames are dropped instead."""
+    waits: bool
+    """Whether a writer waits for room rather than dropping its frame."""
 
     def now_ns(self) -> int:
         """Return monotonic nanoseconds."""
@@ -82,7 +107,7 @@ class Station:
     stations one lock, since they write to the same hyperframe.
     """
 
-    def __init__(self, name: str, host: Host, *, priority: int, lock: Any = None) -> None:
+    def __init__(self, name: str, host: Host, *, priority: int, lock: Any = None, room: Room | None = None) -> None:
         self.name, self.priority = name, priority
         self.account = Account()
         self.place = 0
@@ -101,7 +126,6 @@ class Station:
         """When the last one was written."""
         self.span_error_ns = 0.0
         self.lock_waited_ns = 0
-        self.permits = 0
         self.trusted = False
         """Whether its times are comparable with those of the other streams, however far off."""
         self.marks: list[tuple[int, int]] = []
@@ -110,6 +134,7 @@ class Station:
         self._series: Series | None = None
         self._slabs: SlabPool | None = None
         self._reserved: Any = None
+        self._room = room or Room()
         self._sequencer = Sequencer(lateness_ns=round(host.packing.lateness * 1e9))
         self._clock = ClockFit()
         self._rate_ns: float | None = None
@@ -120,10 +145,16 @@ class Station:
 
     # What the capture thread calls --------------------------------------------------------------------------------------
 
+    def let_go(self) -> None:
+        """Let no writer wait for room any more."""
+        self._room.open()
+
     def open(self, spec: FrameSpec, *, rate: Fraction | None) -> None:
         """Say what the frames to come look like; see `Inlet.open`."""
         spec = spec.replace(time_base=LIVE_TIME_BASE, rate=rate)
         slabs = self._host.opened(self, spec)  # may take a while: the plan is made for it
+        if self._host.waits and slabs is not None:
+            slabs.on_free = self._room.freed
         with self.lock:
             changed = self.spec is not None and not self.spec.same_arrays(spec)
             self.spec, self._slabs = spec, slabs
@@ -139,13 +170,9 @@ class Station:
 
     def slot(self, *, frame_id: int | None, capture_ns: int | None, arrival_ns: int) -> tuple[Array, ...] | None:
         """Return where the next frame goes; see `Inlet.slot`."""
-        if self._host.gate is not None and self.permits < 1 and not self.closed:
-            self._host.gate.pass_one()
-            self.permits += 1
-        now_ns = self._host.now_ns()
         self._acquire()
         try:
-            return self._slot(frame_id, capture_ns, arrival_ns, now_ns)
+            return self._slot(frame_id, capture_ns, arrival_ns, self._host.now_ns())
         finally:
             self.lock.release()
 
@@ -301,12 +328,26 @@ class Station:
             self._refuse(frame_id, time_ns, "degraded")
             return None
         slot = self._find_slot(frame_id, time_ns, now_ns, sender=sender)
+        while slot == "queue_full" and self._host.waits and self._wait_for_room():
+            slot = self._find_slot(frame_id, time_ns, now_ns, sender=sender)
         if isinstance(slot, str):
             self._refuse(frame_id, time_ns, slot)
             return None
         self.account.take()
         self._writing, self._writing_stamp = True, (frame_id, time_ns)
         return slot
+
+    def _wait_for_room(self) -> bool:
+        """Wait until memory is given back, the lock let go meanwhile; return whether to try again."""
+        if self.closed or self._room.is_open:
+            return False
+        seen = self._room.count
+        self.lock.release()
+        try:
+            self._room.wait(seen)
+        finally:
+            self.lock.acquire()
+        return True
 
     def _find_slot(self, frame_id: int, time_ns: int, now_ns: int, *, sender: bool) -> tuple[Array, ...] | str:
         series = self._series

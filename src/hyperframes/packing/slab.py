@@ -13,6 +13,8 @@ import numpy as np
 from hyperframes.errors import SchedulingError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from hyperframes.frames import Array, FrameSpec
 
 __all__ = ["Slab", "SlabPool"]
@@ -107,6 +109,8 @@ class SlabPool:
         shared: bool = True,
     ) -> None:
         self.spec, self.capacity, self.count, self.shared = spec, capacity, count, shared
+        self.on_free: Callable[[], None] | None = None
+        """Called when a slab was given back by its last holder."""
         self._lock = lock or nullcontext()
         self._free: list[Slab] = []
         self._made = 0
@@ -158,5 +162,8 @@ class SlabPool:
             if slab.references < 1:
                 raise SchedulingError("a slab was released more often than it was leased")
             slab.references -= 1
-            if slab.references == 0:
+            freed = slab.references == 0
+            if freed:
                 self._free.append(slab)
+        if freed and self.on_free is not None:
+            self.on_free()
