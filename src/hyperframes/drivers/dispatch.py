@@ -122,7 +122,7 @@ class Entry:
             if header.kind == "both":
                 ids, pts = ids.reshape(-1, len(self.stations)), pts.reshape(-1, len(self.stations))
             self._told = {
-                "hyperframe": header.sequence,
+                "hyperframe": self.sequence,
                 "id": header.id,
                 "streams": tuple(station.name for station in self.stations),
                 "hyperframe_kind": header.kind,
@@ -319,8 +319,6 @@ class Dispatch:
         """Queue a hyperframe."""
         entry.sequence = self.next_sequence
         self.next_sequence += 1
-        header = dataclasses.replace(entry.hyperframe.header, sequence=entry.sequence)
-        entry.hyperframe = dataclasses.replace(entry.hyperframe, header=header)
         self._observe("sealed", entry)
         if self._cancelled:
             self._end_of_dropped(entry, "cancelled")

@@ -47,7 +47,7 @@ WhenFull = Literal["drop_newest", "drop_oldest", "block", "degrade"]
 QUEUE_SECONDS = 0.2
 """How long frames may wait in the queue where no budget says."""
 TTL_MOST_NS = 1_000_000_000
-LONGEST_SLEEP_NS = 20_000_000
+SHORTEST_SLEEP_NS, LONGEST_SLEEP_NS = 500_000, 20_000_000
 WATCH_NS = 50_000_000
 MARK_NS, RATE_MARKS = 250_000_000, 8
 """How often frames are counted, and how many counts are kept: frames a second are measured over 2 s."""
@@ -232,7 +232,7 @@ class LiveRuntime:
         self._most = self._size = self.packing.instants
         self._ended = False
         self._fault: Exception | None = None
-        self._watched_ns = self._marked_ns = 0
+        self._watched_ns = self._marked_ns = self._look_ns = 0
         self._began_ns = 0
         self._state: Literal["new", "running", "draining", "stopped"] = "new"
         self._over = threading.Event()
@@ -447,6 +447,7 @@ class LiveRuntime:
             plan_id=f"{self.id}/instants",
             ahead_ns=self._ahead_ns,
             first=self._first_instant,
+            waits=self.waits,
         )
         for station in there:
             if station.spec is not None and station.state == "connected":
@@ -487,8 +488,7 @@ class LiveRuntime:
         """Slabs of one stream: enough to fill the queue alone while there are few streams, a fair share later."""
         streams = max(1, sum(not station.over for station in self._stations.values()))
         depth = self._max_depth()
-        share = depth if self.when_full == "block" else min(depth, 2 + math.ceil(2 * depth / streams))
-        return share + self._running + 2
+        return math.ceil(depth / streams) + self._running + 2
 
     def _plan_for(self, spec: FrameSpec, frames: int) -> LivePlan:
         """Return the plan for hyperframes of `frames` frames of `spec`; a new one is prepared first, which may take long."""
@@ -637,25 +637,17 @@ class LiveRuntime:
         return not self._over.is_set()
 
     def _wake_ns(self) -> int:
-        """Return when something is due. What opens from now on is due later than the longest sleep, or soon after it."""
-        now = self.now_ns()
-        times = [now + LONGEST_SLEEP_NS, *self._deadlines()]
-        if self.packing.timeout is not None:
-            times.append(now + max(1_000_000, round(self.packing.timeout * 1e9)))
-        if self.packing.trigger == "window":
-            times.append(self.packing.deadline_ns(now, 0, 1, 0) or now)
-        if self._dispatch is not None and self._dispatch.wake_ns is not None:
-            times.append(self._dispatch.wake_ns)
-        return min(times)
-
-    def _deadlines(self) -> list[int]:
-        if self._instants is not None:
-            at = self._instants.deadline_ns
-            return [] if at is None else [at]
-        found = (station.deadline_ns for station in tuple(self._stations.values()))
-        return [at for at in found if at is not None]
+        """Return when something is due."""
+        if self._dispatch is None or self._dispatch.wake_ns is None:
+            return self._look_ns
+        return min(self._look_ns, self._dispatch.wake_ns)
 
     def _look_around(self, now: int) -> None:
+        """Do what is due by now."""
+        if self._dispatch is not None:
+            self._dispatch.tick(now)
+        if now < self._look_ns:
+            return
         if self._instants is not None:
             with self._instants_lock:
                 if self._instants is not None:
@@ -665,11 +657,25 @@ class LiveRuntime:
                 at = station.deadline_ns
                 if at is not None and at <= now:
                     station.due(now)
-        if self._dispatch is not None:
-            self._dispatch.tick(now)
         if now - self._watched_ns >= WATCH_NS:
             self._watched_ns = now
             self._watch(now)
+        self._look_ns = self._next_look_ns(now)
+
+    def _next_look_ns(self, now: int) -> int:
+        """Return when to look around again; what is opened until then is due no earlier."""
+        packing = self.packing
+        times = [now + LONGEST_SLEEP_NS]
+        if self._instants is not None:
+            found = [self._instants.deadline_ns]
+        else:
+            found = [station.deadline_ns for station in tuple(self._stations.values())]
+        times += [at for at in found if at is not None]
+        if packing.trigger == "window":
+            times.append(packing.deadline_ns(now, 0, 1, 0) or now)
+        elif packing.timeout is not None:
+            times.append(now + round(packing.timeout * 1e9))
+        return max(min(times), now + SHORTEST_SLEEP_NS)
 
     def _watch(self, now: int) -> None:
         for station in tuple(self._stations.values()):
@@ -767,7 +773,7 @@ class LiveRuntime:
                         header.clock,
                         values[i],
                         header.id,
-                        header.sequence,
+                        entry.sequence,
                         epochs[place],
                     )
                 )

@@ -343,6 +343,9 @@ def missing_ranges(ids: Array, before: int | None = None) -> tuple[tuple[int, in
     ((4, 5), (7, 9))
     """
     known = np.asarray(ids, np.int64)
+    first = known[0] if before is None else before
+    if known[-1] - first == len(known) - (before is None):  # as nearly always
+        return ()
     if before is not None:
         known = np.concatenate([[before], known])
     at = np.flatnonzero(np.diff(known) > 1)

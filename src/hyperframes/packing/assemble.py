@@ -166,6 +166,8 @@ class Series:
         self.period_ns = USUAL_PERIOD_NS
         self.opened_ns: int | None = None
         """When the first frame of the hyperframe being filled came; None while there is none."""
+        self.deadline_ns: int | None = None
+        """When it is sealed, full or not; None where it is not, or while there is none."""
         self._ahead_ns = ahead_ns
         self._started = packing.trigger != "event" or packing.event == "seal"
         self._lateness_ns = _ns(packing.lateness)
@@ -213,17 +215,18 @@ class Series:
         self._newest_ns = max(self._newest_ns, time_ns)
         self._newest_key = max(self._newest_key, key)
         if self.opened_ns is None:
-            self.opened_ns = now_ns
+            self._open(now_ns)
         if self.packer.num_ready < self.packer.size and not self._is_due(now_ns):
             return []
         return self.due(now_ns)
 
-    @property
-    def deadline_ns(self) -> int | None:
-        """When the hyperframe being filled is sealed, full or not."""
-        if self.opened_ns is None:
-            return None
-        return self.packing.deadline_ns(self.opened_ns, self.period_ns, self.packer.size, self._ahead_ns())
+    def _open(self, now_ns: int | None) -> None:
+        """Begin to fill a hyperframe now; None: there is none to be filled."""
+        self.opened_ns = now_ns
+        self.deadline_ns = None
+        if now_ns is not None:
+            ahead_ns = self._ahead_ns() if self.packing.trigger == "latency" else 0
+            self.deadline_ns = self.packing.deadline_ns(now_ns, self.period_ns, self.packer.size, ahead_ns)
 
     def _is_due(self, now_ns: int) -> bool:
         deadline = self.deadline_ns
@@ -252,7 +255,8 @@ class Series:
 
     def finish(self, reason: str) -> list[Filled]:
         """Return what is left: no frame follows in this epoch."""
-        opened_ns, self.opened_ns = self.opened_ns or 0, None
+        opened_ns = self.opened_ns or 0
+        self._open(None)
         return [Filled(hyperframe, opened_ns) for hyperframe in self.packer.finish(reason)]
 
     def _seal(self, reason: str, now_ns: int) -> Filled:
@@ -262,7 +266,7 @@ class Series:
         header = hyperframe.header
         last = (header.frame_ids if self._key_is_id else header.pts)[hyperframe.core][-1]
         self._sealed_key = max(self._sealed_key, int(last))
-        self.opened_ns = now_ns if self.packer.num_open else None
+        self._open(now_ns if self.packer.num_open else None)
         self._started = self.packing.trigger != "event" or self.packing.event == "seal"
         return Filled(hyperframe, opened_ns)
 
@@ -270,10 +274,23 @@ class Series:
 class _Group:
     """One run of instants being filled."""
 
-    __slots__ = ("first", "ids", "mask", "opened_ns", "passed", "pts", "reason", "sender", "slab", "writing")
+    __slots__ = (
+        "deadline_ns",
+        "first",
+        "ids",
+        "mask",
+        "opened_ns",
+        "passed",
+        "pts",
+        "reason",
+        "sender",
+        "slab",
+        "writing",
+    )
 
     def __init__(self, slab: Slab, first: int, shape: tuple[int, int], opened_ns: int) -> None:
         self.slab, self.first, self.opened_ns = slab, first, opened_ns
+        self.deadline_ns: int | None = None
         self.mask = np.zeros(shape, bool)
         self.ids = np.full(shape, -1, np.int64)
         self.pts = np.full(shape, -1, np.int64)
@@ -312,6 +329,9 @@ class Instants:
         Returns what it takes at present from a seal to its result.
     first : int
         Number of the first instant.
+    waits : bool
+        Whether a frame so far ahead that the first open instant would be sealed for it is refused as ``queue_full``:
+        whoever writes it waits for the other streams.
     """
 
     def __init__(
@@ -324,7 +344,9 @@ class Instants:
         plan_id: str,
         ahead_ns: Callable[[], int],
         first: int = 0,
+        waits: bool = False,
     ) -> None:
+        self.waits = waits
         self.spec, self.streams, self.slabs, self.packing, self.plan_id = spec, tuple(streams), slabs, packing, plan_id
         self.size = packing.instants
         self.period_ns = USUAL_PERIOD_NS
@@ -380,11 +402,15 @@ class Instants:
                 return "late" if group.reason else group
         if instant < self.next_first:
             return "late"
+        if self.waits and len(self._groups) >= OPEN_GROUPS:
+            return "queue_full"
         slab = self.slabs.find()
         if slab is None:
             return "queue_full"
         first = self.next_first if instant < self.next_first + self.size else instant
         group = _Group(slab, first, (self.size, len(self.streams)), now_ns)
+        ahead_ns = self._ahead_ns() if self.packing.trigger == "latency" else 0
+        group.deadline_ns = self.packing.deadline_ns(now_ns, self.period_ns, self.size, ahead_ns)
         self._groups.append(group)
         self.next_first = first + self.size
         return group
@@ -434,7 +460,7 @@ class Instants:
         """When the first open group is sealed, full or not."""
         for group in self._groups:
             if not group.reason:
-                return self.packing.deadline_ns(group.opened_ns, self.period_ns, self.size, self._ahead_ns())
+                return group.deadline_ns
         return None
 
     def due(self, now_ns: int) -> list[Filled]:
