@@ -41,15 +41,9 @@ def quartile(steps):
 
 
 def likeness(before, after):
-    """Correlation of pictures whose sides are multiples of 16, by means of 16 x 16 cells, rounded to whole levels."""
+    """Correlation of pictures whose sides are multiples of 16, by means of 16 x 16 cells."""
     cells = []
     for picture in (before, after):
         h, w = (side // 16 for side in picture.shape)
-        cells.append(
-            [
-                math.floor(np.mean(picture[y * h : y * h + h, x * w : x * w + w]) + 0.5)
-                for y in range(16)
-                for x in range(16)
-            ]
-        )
+        cells.append([np.mean(picture[y * h : y * h + h, x * w : x * w + w]) for y in range(16) for x in range(16)])
     return float(np.corrcoef(cells)[0, 1])

@@ -13,7 +13,7 @@ from hyperframes.frames import FrameSpec
 from hyperframes.operators.activity import MEASURES, Activity
 from hyperframes.pipeline import Pipeline, Stage
 from hyperframes.semantic import Anchors, choose_frames, find_anchors
-from hyperframes.sinks import CallbackSink
+from hyperframes.sinks import CallbackSink, MemorySink
 
 
 def same(a, b):
@@ -240,3 +240,18 @@ def test_each_chosen_frame_stands_for_as_much_weight():
     assert choose_frames(weights, 100).tolist() == list(range(100))
     with pytest.raises(FrameError, match="frames to choose: expected from 1 to 3, as many as there are, got 4"):
         choose_frames([1, 1, 1], 4)
+
+
+@pytest.mark.media
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["video/bikes.mp4", "video/h264_10bits.mp4", "odd/bear-vp9-odd-dimensions.webm"])
+def test_small_luma_made_while_reading_gives_what_whole_pictures_give(media, name):
+    """Other clients read features of the same pictures, in the same pass."""
+    found = find_anchors(media / name)
+    sinks = {f"anchors.{port}": MemorySink() for port in ("anchors", "weights")}
+    stages = [Stage("activity", Activity()), Stage("anchors", Anchors(), ("activity.measures", "activity.luma"))]
+    hf.run(Pipeline.of(media / name, stages, sinks))
+    anchors, weights = (sink.result for sink in sinks.values())
+    np.testing.assert_array_equal(weights.columns["weight"], found.weights)
+    np.testing.assert_array_equal(weights.columns["activity"], found.activity)
+    np.testing.assert_allclose(anchors.pts * float(anchors.spec.time_base), [a.seconds for a in found.anchors])

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from hyperframes.frames import Array, Spec
 
-__all__ = ["LEVELS", "MEASURES", "Activity"]
+__all__ = ["LEVELS", "MEASURES", "Activity", "has_luma", "shrinking"]
 
 LEVELS = 32
 """Steps of change by which normal flow is kept apart: 0, 1, ... 30, and 31 or more grey levels."""
@@ -41,8 +41,7 @@ _FASTEST = 8.0  # pixels: what a gradient can tell ends at about the width of an
 _BINS = 64
 _QUARTILE_OF_NOISE = 0.31864  # of |x| where x is normal with deviation 1
 _CELLS = 16
-_GREYS = np.arange(256)
-_GREYS_SQUARED = _GREYS * _GREYS
+_LANES = 4  # tables to count in by turns: one waits for the store before where neighbours are alike
 
 
 @dataclass(frozen=True)
@@ -63,8 +62,8 @@ class Activity(Operator):
     Notes
     -----
     Normal flow is the least motion along the gradient that explains the change: ``|dI/dt| / sqrt(Ix^2 + Iy^2 + 3^2)``,
-    with gradients of the mean of both frames, at most 8 pixels. The first plane is scaled by area means, so that its
-    longer side is `side`; smaller pictures stay as they are. Costs one pass over the plane and one over the small luma.
+    with gradients of the mean of both frames, at most 8 pixels. The first plane is scaled by area means, in halves as
+    long as that is exact, so that its longer side is `side`; smaller pictures stay as they are. Costs one pass over the plane and one over the small luma.
 
     References
     ----------
@@ -83,7 +82,7 @@ class Activity(Operator):
         """Return the contract: rows and small pictures, one each a frame."""
         spec = frame_spec(self.name, inputs, kinds="u")
         check_count(self.name, "side", self.side, 16, 4096)
-        if spec.pixel_format not in _LUMA_FIRST:
+        if not has_luma(spec):
             raise PipelineError(
                 f"operator {self.name!r} works on pictures with a luma plane: got {spec}",
                 stage=self.name,
@@ -108,13 +107,12 @@ class Activity(Operator):
         """Write rows and small luma of the core's frames."""
         (hyperframe,), (measures, luma) = inputs, outputs
         planes, first = hyperframe.planes[0], hyperframe.core.start
-        shrink = _shrinking(hyperframe.spec, self.small_size(hyperframe.spec))
+        shrink = shrinking(hyperframe.spec, self.small_size(hyperframe.spec))
 
         def part(start: int, stop: int) -> None:
             if start == stop:
                 return
-            step = _Step(luma.data.shape[1:])
-            before = np.empty_like(luma.data[start])
+            step, before = _Step(luma.data.shape[1:]), np.empty_like(luma.data[start])
             shrink(planes[first + start - 1], before)
             for t in range(start, stop):
                 after = luma.data[t]
@@ -126,15 +124,24 @@ class Activity(Operator):
         prepared.split(len(luma), part)
 
 
-def _shrinking(spec: FrameSpec, size: tuple[int, int]) -> Callable[[Array, Array], None]:
-    """Return what writes the small luma, 8 bits deep, of a plane."""
+def has_luma(spec: FrameSpec) -> bool:
+    """Whether the first plane of frames of `spec` is luma that `Activity` reads as it is."""
+    return spec.pixel_format in _LUMA_FIRST
+
+
+def shrinking(spec: FrameSpec, size: tuple[int, int]) -> Callable[[Array, Array], None]:
+    """Return what writes the small luma, (height, width) of uint8, of a first plane of `spec`."""
     deep = PIXEL_FORMATS[spec.pixel_format].bits - 8
     height, width = size
 
     def shrink(plane: Array, out: Array) -> None:
         small = plane
-        if plane.shape != size:
-            small = cv2.resize(plane, (width, height), interpolation=cv2.INTER_AREA)
+        rows, columns = plane.shape
+        while rows % 2 == columns % 2 == 0 and rows >= 2 * height and columns >= 2 * width:
+            rows, columns = rows // 2, columns // 2  # by halves is several times quicker than at once
+            small = cv2.resize(small, (columns, rows), interpolation=cv2.INTER_AREA)
+        if (rows, columns) != size:
+            small = cv2.resize(small, (width, height), interpolation=cv2.INTER_AREA)
         np.copyto(out, np.minimum(small >> deep, 255) if deep else small, casting="unsafe")
 
     return shrink
@@ -144,45 +151,109 @@ class _Step:
     """Measures the step between two small pictures; holds the buffers for it."""
 
     def __init__(self, size: tuple[int, ...]) -> None:
-        self._flow, self._counts = np.empty(256, np.float64), np.empty((3, 256), np.int64)
-        self._row = np.empty(size[1], np.float32)
-        self._cells = (min(_CELLS, size[1]), min(_CELLS, size[0]))
+        self._flow, self._changed = np.empty((_LANES, 256), np.float64), np.empty((_LANES, 256), np.int64)
+        self._old, self._new = np.empty((_LANES, 256), np.int64), np.empty((_LANES, 256), np.int64)
+        self._speed = np.empty(size[1], np.float32)
+        self._cells = np.empty((2, min(_CELLS, size[0]), min(_CELLS, size[1])), np.float64)
+        self._seen: Array | None = None
 
     def measure(self, before: Array, after: Array, out: Array) -> None:
         """Fill a row of `MEASURES` about the step from `before` to `after`, (h, w) uint8."""
-        flow, size = self._flow, before.size
-        changed, old, new = counts = self._counts
-        flow[:] = 0
-        counts[:] = 0
-        _accumulate(before, after, flow, changed, old, new, self._row)
-        mean = float(new @ _GREYS) / size
-        out[0] = mean
-        out[1] = math.sqrt(max(0.0, float(new @ _GREYS_SQUARED) / size - mean * mean))
-        out[2] = float(changed @ _GREYS) / size
-        out[3] = _quartile(changed) / _QUARTILE_OF_NOISE
-        out[4] = int(np.abs((new - old).reshape(_BINS, -1).sum(axis=1)).sum()) / (2 * size)
-        out[5] = self._likeness(before, after)
-        out[6 : 6 + LEVELS - 1] = flow[: LEVELS - 1] / size
-        out[6 + LEVELS - 1] = flow[LEVELS - 1 :].sum() / size
-
-    def _likeness(self, before: Array, after: Array) -> float:
-        a, b = (
-            cv2.resize(p, self._cells, interpolation=cv2.INTER_AREA).ravel().astype(np.float64) for p in (before, after)
-        )
-        a -= a.mean()
-        b -= b.mean()
-        power_a, power_b = float(a @ a), float(b @ b)
-        if min(power_a, power_b) < a.size:  # a deviation of one grey level: nothing to correlate
-            return 1.0 if max(power_a, power_b) < 4 * a.size else 0.0
-        return float(a @ b) / math.sqrt(power_a * power_b)
+        if before is not self._seen:
+            _look(before, self._old, self._cells[0])
+        _look(after, self._new, self._cells[1])
+        _accumulate(before, after, self._flow, self._changed, self._speed)
+        _summarise(self._flow, self._changed, self._old, self._new, self._cells, before.size, out)
+        self._old, self._new, self._seen = self._new, self._old, after
+        self._cells[0] = self._cells[1]
 
 
-def _quartile(counts: Array) -> float:
+@njit(nogil=True, cache=True)
+def _look(picture: Any, counts: Any, cells: Any) -> None:  # pragma: no cover - compiled
+    """Count the grey levels of a picture, in lanes, and average it over cells."""
+    height, width = picture.shape
+    rows, columns = cells.shape
+    counts[:] = 0
+    cells[:] = 0
+    for y in range(height):
+        line = picture[y]
+        for x in range(0, width - _LANES + 1, _LANES):
+            for lane in range(_LANES):
+                counts[lane, line[x + lane]] += 1
+        for x in range(width - width % _LANES, width):
+            counts[0, line[x]] += 1
+    for i in range(rows):
+        top, bottom = i * height // rows, (i + 1) * height // rows
+        for j in range(columns):
+            left, right = j * width // columns, (j + 1) * width // columns
+            total = np.int64(0)
+            for y in range(top, bottom):
+                for x in range(left, right):
+                    total += np.int64(picture[y, x])
+            cells[i, j] = total / ((bottom - top) * (right - left))
+
+
+@njit(nogil=True, cache=True)
+def _summarise(
+    flow: Any, changed: Any, old: Any, new: Any, cells: Any, size: int, out: Any
+) -> None:  # pragma: no cover - compiled
+    """Fill the row from what was counted."""
+    total, squares, difference, moved = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+    steps = np.zeros(256, np.int64)
+    bins = np.zeros(_BINS, np.int64)
+    for level in range(256):
+        now = then = np.int64(0)
+        for lane in range(_LANES):
+            now += new[lane, level]
+            then += old[lane, level]
+            steps[level] += changed[lane, level]
+        total += level * now
+        squares += level * level * now
+        difference += level * steps[level]
+        bins[level * _BINS // 256] += now - then
+    for k in range(_BINS):
+        moved += abs(bins[k])
+    mean = total / size
+    out[0] = mean
+    out[1] = math.sqrt(max(0.0, squares / size - mean * mean))
+    out[2] = difference / size
+    out[3] = _quartile(steps, size) / _QUARTILE_OF_NOISE
+    out[4] = moved / (2 * size)
+    out[5] = _correlation(cells[0].ravel(), cells[1].ravel())
+    for level in range(LEVELS):
+        part = 0.0
+        for at in range(level, 256 if level == LEVELS - 1 else level + 1):
+            for lane in range(_LANES):
+                part += flow[lane, at]
+        out[6 + level] = part / size
+
+
+@njit(nogil=True, cache=True)
+def _quartile(counts: Any, size: int) -> Any:  # pragma: no cover - compiled
     """Return the lower quartile of values that were rounded to whole numbers, by how often each occurs."""
-    below = np.cumsum(counts)
-    level = int(np.searchsorted(below, 0.25 * below[-1]))
-    share = (0.25 * below[-1] - (below[level] - counts[level])) / max(1, counts[level])
-    return max(0.0, level - 0.5 + float(share)) if level else 0.5 * float(share)
+    wanted, below = 0.25 * size, 0
+    for level in range(256):
+        if below + counts[level] >= wanted:
+            share = (wanted - below) / max(1, counts[level])
+            return max(0.0, level - 0.5 + share) if level else 0.5 * share
+        below += counts[level]
+    return 255.0
+
+
+@njit(nogil=True, cache=True)
+def _correlation(a: Any, b: Any) -> Any:  # pragma: no cover - compiled
+    """Return the correlation of cell means; of flat pictures 1 if both are, else 0."""
+    mean_a = mean_b = power_a = power_b = both = 0.0
+    for k in range(a.size):
+        mean_a += a[k] / a.size
+        mean_b += b[k] / a.size
+    for k in range(a.size):
+        power_a += (a[k] - mean_a) ** 2
+        power_b += (b[k] - mean_b) ** 2
+        both += (a[k] - mean_a) * (b[k] - mean_b)
+    if min(power_a, power_b) < a.size:  # a deviation of one grey level: nothing to correlate
+        return 1.0 if max(power_a, power_b) < 4 * a.size else 0.0
+    return both / math.sqrt(power_a * power_b)
 
 
 @njit(nogil=True, cache=True, inline="always")
@@ -198,25 +269,28 @@ def _speed(gx: Any, gy: Any, b: Any, a: Any) -> Any:  # pragma: no cover - compi
 
 
 @njit(nogil=True, cache=True)
-def _accumulate(
-    before: Any, after: Any, flow: Any, changed: Any, old: Any, new: Any, speed: Any
-) -> None:  # pragma: no cover
-    """Sum normal flow by how much a pixel changed, and count changes and grey levels of both frames."""
+def _accumulate(before: Any, after: Any, flow: Any, changed: Any, speed: Any) -> None:  # pragma: no cover - compiled
+    """Count changes, and sum normal flow by how much a pixel changed, in lanes: neighbours mostly change alike."""
     height, width = after.shape
+    flow[:] = 0
+    changed[:] = 0
     for y in range(height):
         b, a = before[y], after[y]
         up, down = max(y - 1, 0), min(y + 1, height - 1)
         b_up, b_down, a_up, a_down = before[up], before[down], after[up], after[down]
         for x in (0, width - 1):
-            across = max(x - 1, 0), min(x + 1, width - 1)
-            gx = _gradient(b[across[0]], b[across[1]], a[across[0]], a[across[1]])
+            left, right = max(x - 1, 0), min(x + 1, width - 1)
+            gx = _gradient(b[left], b[right], a[left], a[right])
             speed[x] = _speed(gx, _gradient(b_up[x], b_down[x], a_up[x], a_down[x]), b[x], a[x])
         for x in range(1, width - 1):
             gx = _gradient(b[x - 1], b[x + 1], a[x - 1], a[x + 1])
             speed[x] = _speed(gx, _gradient(b_up[x], b_down[x], a_up[x], a_down[x]), b[x], a[x])
-        for x in range(width):
+        for x in range(0, width - _LANES + 1, _LANES):
+            for lane in range(_LANES):
+                step = abs(np.int32(a[x + lane]) - np.int32(b[x + lane]))
+                changed[lane, step] += 1
+                flow[lane, step] += speed[x + lane]
+        for x in range(width - width % _LANES, width):
             step = abs(np.int32(a[x]) - np.int32(b[x]))
-            changed[step] += 1
-            flow[step] += speed[x]
-            old[b[x]] += 1
-            new[a[x]] += 1
+            changed[0, step] += 1
+            flow[0, step] += speed[x]

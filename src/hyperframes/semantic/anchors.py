@@ -20,7 +20,7 @@ from hyperframes.frames import Array, Field, FrameSpec, RecordSpec
 from hyperframes.operators import Contract, Operator, Output, State, View, Worker
 from hyperframes.operators.activity import LEVELS, MEASURES
 from hyperframes.operators.checks import check_count, check_number
-from hyperframes.semantic.transitions import FLAT, cut_scores, is_cut, returns
+from hyperframes.semantic.transitions import FLAT, cut_score, cut_scores, is_cut, returns
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -145,6 +145,7 @@ class Anchors(Operator):
             tracker.push(rows[t], pictures[t], int(times[t]))
         if measures.header.end:
             tracker.finish()
+        tracker.hand_over()
         return memory.save()
 
 
@@ -269,6 +270,8 @@ class _Tracker:
     pace: _Pace
     memory: _Memory
     views: tuple[View, ...]
+    weights: list[tuple[int, int, float, float, float]] = field(default_factory=list)
+    """Rows about frames, which are added all at once."""
     flow: Any = field(default_factory=lambda: cv2.DISOpticalFlow.create(cv2.DISOPTICAL_FLOW_PRESET_ULTRAFAST))
 
     def push(self, row: Array, picture: Array, pts: int) -> None:
@@ -276,8 +279,7 @@ class _Tracker:
         m = self.memory
         slot = m.seen % self.pace.ring
         m.rows[slot], m.luma[slot], m.pts[slot] = row, picture, pts
-        pair = np.stack([m.rows[(m.seen - 1) % self.pace.ring] if m.seen > m.first else row, row])
-        m.scores[slot] = cut_scores(pair)[1] if m.seen > m.first else 0.0
+        m.scores[slot] = cut_score(m.rows[(m.seen - 1) % self.pace.ring], row) if m.seen > m.first else 0.0
         if m.seen == m.first:
             m.segment_pts = pts
         else:
@@ -298,6 +300,13 @@ class _Tracker:
         m.segment_weight = max(m.segment_weight, m.run_weight)
         if m.seen > m.segment:
             self._close(m.seen)
+
+    def hand_over(self) -> None:
+        """Add the rows about frames."""
+        if self.weights:
+            index, pts, *columns = (np.array(column) for column in zip(*self.weights, strict=True))
+            names = ("weight", "activity", "entropy")
+            self.views[2].add(index, stop=index + 1, pts=pts, **dict(zip(names, columns, strict=True)))
 
     # One step ---------------------------------------------------------------------------------------------------------
 
@@ -423,7 +432,7 @@ class _Tracker:
         m, slot = self.memory, c % self.pace.ring
         weight, entropy, mark = self._weight(c), float(m.entropy[slot]), int(m.mark[slot])
         pts = int(m.pts[slot])
-        self.views[2].add(c, stop=c + 1, pts=pts, weight=weight, activity=m.active[slot], entropy=entropy)
+        self.weights.append((c, pts, weight, float(m.active[slot]), entropy))
         self._segment(c, mark, weight)
         m.calm = m.calm + 1 if entropy < _LOW_ENTROPY else 0
         if mark or self._raised(c) or self._peak(c, weight):

@@ -14,11 +14,14 @@ from hyperframes.operators.activity import Activity
 from hyperframes.pipeline import Pipeline, Stage
 from hyperframes.semantic.anchors import KINDS, Anchors, levels_of
 from hyperframes.semantic.descriptor import Anchor, Statistics
+from hyperframes.semantic.luma import as_small_luma
 from hyperframes.sinks import MemorySink
+from hyperframes.sources import open_source
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from hyperframes.drivers import RunResult
     from hyperframes.frames import Records
     from hyperframes.instruments import Instrument
 
@@ -105,15 +108,25 @@ def find_anchors(
     HyperframesError
         What was wrong, with a hint.
     """
-    anchors = anchors or Anchors()
-    stage = Stage("activity", Activity(side=side))
+    anchors, activity = anchors or Anchors(), Activity(side=side)
+    stage = Stage("activity", activity)
+
+    def carried_out(stages: list[Stage], sinks: Mapping[str, MemorySink]) -> RunResult:
+        opened = open_source(source, on_size_change=options.get("on_size_change", "scale"))
+        try:
+            seen = opened if "pixel_format" in options else as_small_luma(opened, activity)
+            return run(Pipeline.of(seen, stages, dict(sinks), **options), instruments=instruments)
+        finally:
+            if opened is not source:
+                opened.close()
+
     if two_pass:
         measured = MemorySink()
-        run(Pipeline.of(source, [stage], {"activity.measures": measured}, **options), instruments=instruments)
-        anchors = Anchors(**{**vars(anchors), "levels": levels_of(measured.result.data)})  # type: ignore[union-attr]  # rows
+        carried_out([stage], {"activity.measures": measured})
+        anchors = replace(anchors, levels=levels_of(measured.result.data))  # type: ignore[union-attr]  # rows
     sinks = {name: MemorySink() for name in ("anchors.anchors", "anchors.segments", "anchors.weights")}
     last = Stage("anchors", anchors, ("activity.measures", "activity.luma"))
-    result = run(Pipeline.of(source, [stage, last], sinks, **options), instruments=instruments)
+    result = carried_out([stage, last], sinks)
     found, segments, weights = (sink.result for sink in sinks.values())
     timeline = _timeline(found, segments, weights)  # type: ignore[arg-type]  # records
     return replace(timeline, statistics="two-pass" if two_pass else "causal", warnings=tuple(result.warnings))

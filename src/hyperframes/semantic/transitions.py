@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -11,7 +12,7 @@ from hyperframes.operators.activity import MEASURES
 if TYPE_CHECKING:
     from hyperframes.frames import Array
 
-__all__ = ["FLAT", "cut_scores", "is_cut", "returns"]
+__all__ = ["FLAT", "cut_score", "cut_scores", "is_cut", "returns"]
 
 _SPREAD, _DIFFERENCE, _LIKENESS = (MEASURES.index(name) for name in ("spread", "difference", "likeness"))
 _CUT_SCORE: Final = 0.25
@@ -23,22 +24,26 @@ FLAT: Final = 6.0
 """Grey levels: a picture with less deviation is one tone, as in the middle of a fade."""
 
 
-def cut_scores(rows: Array) -> Array:
-    """Return how much each step looks like a change of picture, (T,) float64: about 1 for two unrelated pictures.
+def cut_score(before: Array, after: Array) -> float:
+    """Return how much the step between two frames looks like a change of picture: about 1 for unrelated pictures.
 
     The mean difference over the deviation of grey levels, times what the cells of both pictures do not have in common.
     Motion changes pixels but hardly cells; a change of brightness changes pixels but not how cells correlate.
 
     Parameters
     ----------
-    rows : (T, 38) array of float32
-        `hyperframes.operators.activity.MEASURES` of consecutive frames.
+    before, after : (38,) arrays of float32
+        `hyperframes.operators.activity.MEASURES` of both frames.
     """
-    wide: Array = np.asarray(rows, np.float64)
-    spread = wide[:, _SPREAD]
-    either = np.maximum(spread, np.concatenate([spread[:1], spread[:-1]]))
-    changed: Array = wide[:, _DIFFERENCE] / (either + 4.0)
-    return changed * (1.0 - np.clip(wide[:, _LIKENESS], 0.0, 1.0))
+    spread = max(float(before[_SPREAD]), float(after[_SPREAD]))
+    alike = min(1.0, max(0.0, float(after[_LIKENESS])))
+    return float(after[_DIFFERENCE]) / (spread + 4.0) * (1.0 - alike)
+
+
+def cut_scores(rows: Array) -> Array:
+    """Return the `cut_score` of each of (T, 38) rows against the one before, (T,) float64; 0 for the first."""
+    steps = itertools.pairwise(rows)
+    return np.array([0.0, *(cut_score(before, after) for before, after in steps)][: len(rows)])
 
 
 def is_cut(scores: Array, differences: Array, at: int) -> bool:
