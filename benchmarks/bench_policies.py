@@ -7,11 +7,14 @@ do to the end) and the first output, each in seconds.
 """
 
 import heapq
+import math
 import time
 
 import numpy as np
 import pytest
 
+import hyperframes as hf
+from hyperframes.drivers import engine
 from hyperframes.scheduling import POLICIES, Scheduler, StageGraph, StageNode
 from hyperframes.scheduling.events import Done, Emit, MemoryFreed, Sealed, Start, StreamEnded, WorkerJoined
 from hyperframes.sources import ArraySource
@@ -108,3 +111,55 @@ def test_priority_by_cost_shortens_the_tail(costs):
 def test_priority_by_index_brings_the_first_output_earlier(costs):
     fifo, by_index = (replay(costs, TWO, policy) for policy in ("fifo", "priority_by_index"))
     assert by_index["first_output"] < 0.5 * fifo["first_output"]
+
+
+# In a real run ----------------------------------------------------------------------------------------------------------
+
+RUN_SIZE, RUN_HYPERFRAMES, RUN_WORKERS = 16, 30, 2
+RUN_HEAVY = (9, 14, 20, 27)
+
+
+def _uneven():
+    """Still pictures, and some stretches of noise."""
+    random = np.random.default_rng(0)
+    frames = np.full((RUN_SIZE * RUN_HYPERFRAMES, 96, 128), 60, np.uint8)
+    for heavy in RUN_HEAVY:
+        span = slice(heavy * RUN_SIZE, (heavy + 1) * RUN_SIZE)
+        frames[span] = random.integers(0, 255, frames[span].shape, np.uint8)
+    return frames
+
+
+@hf.operator(halo=(2, 2))
+def _median_where_it_moves(frames):
+    """Take the median of five frames; iterate it where something moves (sorting leaves the interpreter lock)."""
+    out = frames[2:-2].copy()
+    for t in range(len(out)):
+        moving = bool((frames[t + 2] != frames[t + 1]).any())
+        for _ in range(10 if moving else 2):
+            out[t] = np.sort(frames[t : t + 5], axis=0)[2]
+    return out
+
+
+def run_uneven(heavy, policy="fifo"):
+    """Run it with heavy hyperframes split from `heavy` medians on; return seconds and the share that workers idle."""
+    spans = []
+
+    class Watch:
+        def observe(self, observation):
+            if observation["kind"] == "done":
+                spans.append((observation["begin_ns"], observation["begin_ns"] + observation["duration_ns"]))
+
+    before, engine.HEAVY = engine.HEAVY, heavy
+    try:
+        options = {"size": RUN_SIZE, "workers": RUN_WORKERS, "scheduling_policy": policy}
+        result = hf.run(_uneven(), _median_where_it_moves, to="null:", instruments=(Watch(),), **options)
+    finally:
+        engine.HEAVY = before
+    begin, end = min(span[0] for span in spans), max(span[1] for span in spans)
+    busy = sum(stop - start for start, stop in spans)
+    return {"seconds": result.seconds, "idle_share": 1 - busy / (RUN_WORKERS * (end - begin))}
+
+
+@pytest.mark.parametrize("heavy", [2.0, math.inf], ids=["heavy ones split", "none split"])
+def test_a_run_over_uneven_content(benchmark, heavy):
+    benchmark.extra_info.update(benchmark(run_uneven, heavy))

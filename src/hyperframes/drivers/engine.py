@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from hyperframes.drivers.base import Gate, WorkerThread, start_workers
+from hyperframes.drivers.costs import CostModel, look
 from hyperframes.drivers.execute import Buffer, Carried, GroupRunner, Job, Runner, result_of
 from hyperframes.drivers.memory import MemorySampler
 from hyperframes.drivers.processes import RemoteRunner, WorkerDiedError
@@ -64,6 +65,9 @@ if TYPE_CHECKING:
     from hyperframes.sources import Source
 
 __all__ = ["Engine", "Run", "Runs", "Segment"]
+
+HEAVY = 2.0
+"""How many times the median cost a hyperframe must be expected to cost to be split over all workers."""
 
 
 class Runs(Protocol):
@@ -181,8 +185,12 @@ class Engine:
             capacity=self.setup.in_flight,
             results=self.setup.in_flight,
             on_error=pipeline.options.on_error,
-            split_frames=max(8, 2 * self._plan.halo.total),
+            split_frames=max(4, self._plan.halo.total),
+            heavy=HEAVY,
         )
+        by_cost = pipeline.options.scheduling_policy == "priority_by_cost"
+        self._costs = CostModel() if by_cost or max(self.setup.workers.values()) > 1 else None
+        self._looks: dict[int, Any] = {}  # of hyperframes sealed by the first source, not yet by all
         self._jobs: dict[int, Job] = {}
         self._partial: dict[int, dict[int, Hyperframe]] = {}  # sealed by some sources, not yet by all
         self._failed_jobs: dict[int, Job] = {}  # failed, not yet told to the sinks
@@ -381,6 +389,8 @@ class Engine:
         for port in [p for p in job.buffers if p not in sunk]:
             self._give_back(job, port)
         job.released = True
+        if self._costs is not None and job.look is not None and job.attempt == 0 and not job.dropped:
+            self._costs.learn(job.look, job.core[1] - job.core[0], job.seconds)
         if job.dropped:
             self._release_results(self._jobs.pop(sequence))
 
@@ -513,9 +523,12 @@ class Engine:
     def _sealed(self, port: int, hyperframe: Hyperframe) -> None:
         """Take note of a sealed hyperframe; once every source has sealed its own, it is a job."""
         sequence = hyperframe.header.sequence
+        seen = look(hyperframe) if self._costs is not None and port == 0 else None
         with self._lock:
             if self._stopping:
                 return
+            if seen is not None:
+                self._looks[sequence] = seen
             inputs = self._partial.setdefault(sequence, {})
             inputs[port] = hyperframe
             if len(inputs) < len(self.setup.sources):
@@ -531,7 +544,10 @@ class Engine:
             self._observe({"kind": "sealed", "sequence": sequence, "id": job.id, "core": job.core})
             size = job.core[1] - job.core[0]
             self._frames_in += size
-            self._post(Sealed(sequence, cost=float(size), frames=size))
+            job.look = self._looks.pop(sequence, None)
+            guess = self._costs
+            cost = float(size) if guess is None or job.look is None else guess.expect(job.look, size)
+            self._post(Sealed(sequence, cost=cost, frames=size))
 
     def _check_aligned(self, inputs: dict[int, Hyperframe]) -> None:
         cores = {hyperframe.header.core for hyperframe in inputs.values()}
@@ -637,7 +653,9 @@ class Engine:
                 "duration_ns": ns,
             }
         )
-        self._post(Done(task, ns))
+        with self._lock:
+            job.seconds += ns / 1e9
+            self._post(Done(task, ns))
 
     def _run_group(self, job: Job, task: Task, runner: Runner) -> None:
         if not self._plan.groups:

@@ -64,6 +64,10 @@ class Job:
     """By group: into how many parts it was split."""
     captured: dict[int, Carried] | None = None
     """By group of a sequential stage: what it carried after this hyperframe, where a snapshot is to be taken of it."""
+    look: Array | None = None
+    """What its frames look like, where its cost is to be guessed."""
+    seconds: float = 0.0
+    """What its tasks took so far."""
     attempt: int = 0
     released: bool = False
     """No task reads it any more."""

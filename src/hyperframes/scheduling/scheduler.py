@@ -15,6 +15,8 @@ A run reads like this (one stage, one worker, room for two hyperframes):
 
 from __future__ import annotations
 
+import math
+import statistics
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -57,6 +59,8 @@ __all__ = ["Metrics", "Scheduler"]
 
 RING_LENGTH = 64
 """Events kept for the message of a SchedulingError."""
+COSTS_KEPT, COSTS_LEAST = 33, 5
+"""Hyperframes whose costs make the median that heavy ones are told by: the last ones, and how many there must be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +164,9 @@ class Scheduler:
         Fewest frames of a part, where a task may be split over idle workers; None: never split.
     split_cost : float
         Least cost of a part, in the unit of ``Sealed.cost``.
+    heavy : float, optional
+        How many times the median cost of those sealed before it a hyperframe must cost to be split whatever else
+        waits, in parts of about that median; None: only idle workers are given parts.
     after_failure : {"drop", "gap"}
         Whether hyperframes that depend on a failed one are given up with it, or run as after a gap (live).
     worker_losses : int
@@ -186,6 +193,7 @@ class Scheduler:
         streams: Iterable[str] = (),
         split_frames: int | None = None,
         split_cost: float = 0.0,
+        heavy: float | None = None,
         after_failure: Literal["drop", "gap"] = "drop",
         worker_losses: int = 3,
     ) -> None:
@@ -201,7 +209,8 @@ class Scheduler:
         self.capacity, self.results = capacity, results
         self._key = policy_key(policy)
         self._drops_when_full = when_full if when_full in {"drop_newest", "drop_oldest"} else None
-        self._split_frames, self._split_cost = split_frames, split_cost
+        self._split_frames, self._split_cost, self._heavy = split_frames, split_cost, heavy
+        self._costs: deque[float] = deque(maxlen=COSTS_KEPT)
         self._heirs_break = after_failure == "drop"
         self._worker_losses = worker_losses
 
@@ -417,6 +426,7 @@ class Scheduler:
             )
         stream.last_id = event.id
         life = self._lives[event.id] = Life(event, stream, self.graph)
+        life.shares = self._shares(event.cost)
         stream.line[event.id] = life
         stream.num_unstarted += 1
         self._num_waiting += len(life.works)
@@ -434,6 +444,14 @@ class Scheduler:
             if work.indegree == 0:
                 self._make_ready(work)
         self._let_first(stream)
+
+    def _shares(self, cost: float) -> int:
+        """Return how many median hyperframes one of `cost` stands for, where it is heavy; else 1."""
+        if self._heavy is None or self._split_frames is None:
+            return 1
+        median = statistics.median(self._costs) if len(self._costs) >= COSTS_LEAST else 0.0
+        self._costs.append(cost)
+        return math.ceil(cost / median) if median > 0 and cost > self._heavy * median else 1
 
     def _refuse(self, event: Sealed, reason: str) -> None:
         self._finished.add(event.id)
@@ -485,8 +503,10 @@ class Scheduler:
         spare = len(pool.idle) - len(picks)
         parts = self._parts(picks, spare) if spare and picks and self._split_frames and pool.join == 1 else {}
         for works in picks:
-            if works[0] in parts:
-                self._start_parts(pool, works[0], parts[works[0]])
+            now = parts.get(works[0], 1)
+            whole = max(now, self._heavy_parts(pool, works[0]))
+            if whole > 1:
+                self._start_parts(pool, works[0], whole, now)
             else:
                 self._start(pool, works)
 
@@ -556,14 +576,27 @@ class Scheduler:
         most = work.life.sealed.frames // self._split_frames
         return min(most, int(work.life.sealed.cost / self._split_cost)) if self._split_cost > 0 else most
 
-    def _start_parts(self, pool: _Pool, whole: Work, parts: int) -> None:
+    def _heavy_parts(self, pool: _Pool, work: Work) -> int:
+        """Return in how many parts to run a heavy task, so that all workers of the resource help with it."""
+        if work.life.shares == 1 or pool.join > 1 or len(pool.idle) + pool.num_running < 2:
+            return 1
+        return min(self._most_parts(work), work.life.shares)
+
+    def _start_parts(self, pool: _Pool, whole: Work, parts: int, now: int) -> None:
+        """Split a task and start the first `now` parts; the others come in its turn."""
         id_, stage, _ = whole.task
         self._out.append(Split(id_, stage, parts))
         whole.phase, whole.left = Phase.SPLIT, parts
         whole.pieces = tuple(Work(whole.life, Task(id_, stage, part), 0, whole) for part in range(parts))
         for piece in whole.pieces:
-            piece.phase, piece.attempt, piece.losses = Phase.RUNNING, whole.attempt, whole.losses
+            piece.attempt, piece.losses, piece.order = whole.attempt, whole.losses, whole.order
+        for piece in whole.pieces[:now]:
+            piece.phase = Phase.RUNNING
             self._start(pool, [piece])
+        for piece in whole.pieces[now:]:
+            piece.phase = Phase.READY
+            self._num_ready += 1
+            self._push(self._stages[stage].going, piece)
 
     def _take_off_worker(self, task: Task) -> Work:
         if task not in self._running:

@@ -82,6 +82,7 @@ class Life:
         "left",
         "running",
         "sealed",
+        "shares",
         "started",
         "stream",
         "works",
@@ -90,6 +91,8 @@ class Life:
     def __init__(self, sealed: Sealed, stream: Stream, graph: StageGraph) -> None:
         self.sealed, self.stream = sealed, stream
         self.works = tuple(Work(self, Task(sealed.id, i), n) for i, n in enumerate(graph.indegree))
+        self.shares = 1
+        """How many ordinary hyperframes it costs, where it is heavy."""
         self.left = len(self.works)
         """Stages not done."""
         self.running = 0
