@@ -15,6 +15,7 @@ from hyperframes.cli.budget import budget
 from hyperframes.cli.demo import demo
 from hyperframes.cli.doctor import doctor
 from hyperframes.cli.journal import journal
+from hyperframes.cli.live import live
 from hyperframes.cli.operators import operators
 from hyperframes.cli.plan import plan
 from hyperframes.cli.replay import replay
@@ -87,5 +88,5 @@ EPILOGS = {
     "durations 200ms or 1.5s.",
 }
 
-for command in (run, plan, tune, budget, journal, replay, anchors, operators, doctor, bench, demo):
+for command in (run, plan, tune, budget, live, journal, replay, anchors, operators, doctor, bench, demo):
     app.command(cls=_Command, epilog=EPILOGS.get(command.__name__))(command)

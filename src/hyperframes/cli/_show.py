@@ -21,7 +21,20 @@ __all__ = ["Interrupted", "RunBegins", "RunFailed", "Told", "console", "exit_cod
 PIPED_COLUMNS = 160
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 
-COMMANDS = ("run", "plan", "tune", "budget", "journal", "replay", "anchors", "operators", "doctor", "bench", "demo")
+COMMANDS = (
+    "run",
+    "plan",
+    "tune",
+    "budget",
+    "live",
+    "journal",
+    "replay",
+    "anchors",
+    "operators",
+    "doctor",
+    "bench",
+    "demo",
+)
 
 _state = {"debug": False, "running": False}
 

@@ -100,6 +100,8 @@ class Entry:
     handed_ns: int = 0
     job: Job | None = None
     error: BaseException | None = None
+    ran_ns: int = -1
+    """What its operators took; -1 before they ran."""
     released: bool = False
     dropped: str = ""
     _told: dict[str, Any] | None = None
@@ -160,6 +162,11 @@ class LivePlan:
     def sequential(self) -> bool:
         """Whether a stage carries state."""
         return any(group.sequential for group in self.plan.groups)
+
+    @property
+    def framewise(self) -> bool:
+        """Whether every frame has one result of its own, whatever stands beside it."""
+        return not self.sequential and not self.plan.halo.total and all(p.total_rate == 1 for p in self.plan.ports)
 
     @property
     def resource(self) -> str:
@@ -226,6 +233,8 @@ class Dispatch:
         Hyperframes that may wait.
     workers, join : int
         Hyperframes worked on at once: workers, times what each takes in one go.
+    pads : int
+        Frames that every call of the operators gets, filled up where there are fewer; 0: as many as there are.
     when_full : str
         What happens then.
     ttl_ns : int or None
@@ -250,6 +259,7 @@ class Dispatch:
         capacity: int,
         workers: int,
         join: int,
+        pads: int,
         when_full: Literal["drop_newest", "drop_oldest", "block", "degrade"],
         ttl_ns: int | None,
         on_gap: Literal["reset", "keep"],
@@ -257,6 +267,8 @@ class Dispatch:
     ) -> None:
         self._crew, self._post, self._hand_over, self._observe, self._now_ns = crew, post, hand_over, observe, now_ns
         self._on_gap, self._note_delivered = on_gap, delivered
+        self.overflows = 0
+        """Hyperframes given up because others were not done in time."""
         self.handing_over = 0
         """Hyperframes whose results are on their way."""
         self.ttl_ns = ttl_ns
@@ -282,6 +294,8 @@ class Dispatch:
         self.entries: dict[int, Entry] = {}
         self.busy_ns = 0
         self.failures = 0
+        self._pads = pads
+        self._batches: dict[tuple[int, int], Batch] = {}
         self._tick_ns: int | None = None
         self._workers = crew.start({resource: workers})
         self._runners: dict[tuple[int, int], GroupRunner] = {}
@@ -432,14 +446,43 @@ class Dispatch:
 
     def _run(self, tasks: tuple[Task, ...], entries: tuple[Entry, ...], worker: int) -> None:
         """Run the operators; this is the worker's thread."""
+        together = [entry for entry in entries if self._goes_together(entry)]
+        if len(together) > 1 or (together and self._pads):
+            for group in _by_plan(together):
+                self._run_together(group, worker)
         for task, entry in zip(tasks, entries, strict=True):
-            began = time.perf_counter_ns()
-            try:
-                self._run_one(entry, worker)
-            except BaseException as error:  # noqa: BLE001 - one hyperframe's failure is its own
-                entry.error = error
-            ns = time.perf_counter_ns() - began
-            self._post(partial(self._done, task, entry, ns))
+            if entry.ran_ns < 0:
+                self._timed((entry,), partial(self._run_one, entry, worker))
+            self._post(partial(self._done, task, entry, entry.ran_ns))
+
+    def _timed(self, entries: tuple[Entry, ...], run: Callable[[], None]) -> None:
+        began = time.perf_counter_ns()
+        error: BaseException | None = None
+        try:
+            run()
+        except BaseException as caught:  # noqa: BLE001 - one hyperframe's failure is its own
+            error = caught
+        share = (time.perf_counter_ns() - began) // len(entries)
+        for entry in entries:
+            entry.ran_ns = -1 if error is not None and len(entries) > 1 else share
+            entry.error = error if len(entries) == 1 else None
+
+    def _goes_together(self, entry: Entry) -> bool:
+        """Whether it may share one call with others: its frames need neither neighbours nor state."""
+        return bool(entry.plan.plan.groups) and entry.plan.framewise
+
+    def _run_together(self, entries: list[Entry], worker: int) -> None:
+        """Run several hyperframes in one call; where that fails each runs alone, so that one cannot spoil the others."""
+        plan = entries[0].plan
+        frames = sum(entry.hyperframe.size for entry in entries)
+        if self._pads:
+            frames = max(frames, self._pads)
+        key = (worker, id(plan.plan.stages))
+        batch = self._batches.get(key)
+        if batch is None or batch.capacity < frames:
+            batch = self._batches[key] = Batch(plan, frames)
+        runner = self._runner(worker, plan)
+        self._timed(tuple(entries), partial(batch.run, entries, frames, runner))
 
     def _run_one(self, entry: Entry, worker: int) -> None:
         plan, job = entry.plan, entry.job
@@ -513,6 +556,7 @@ class Dispatch:
     def _drop(self, sequence: int, reason: str) -> None:
         entry = self.entries[sequence]
         entry.dropped = reason
+        self.overflows += reason in {"queue_full", "expired"}
         self._end_of_dropped(entry, reason)
 
     def _end_of_dropped(self, entry: Entry, reason: str) -> None:
@@ -533,6 +577,99 @@ class Dispatch:
         if slab is not None and not entry.released:
             entry.released = True
             entry.slabs.release(slab)
+
+
+def _by_plan(entries: list[Entry]) -> list[list[Entry]]:
+    found: dict[int, list[Entry]] = {}
+    for entry in entries:
+        found.setdefault(id(entry.plan.plan.stages), []).append(entry)
+    return list(found.values())
+
+
+class Batch:
+    """One worker's memory for the frames of several hyperframes in one call, and for their results.
+
+    Parameters
+    ----------
+    plan : LivePlan
+        Framewise.
+    capacity : int
+        Frames of a call, at most.
+
+    Notes
+    -----
+    Frames are copied next to each other, and results back to where each hyperframe's belong. Where there are fewer, the
+    last frame is repeated and the mask says so.
+    """
+
+    def __init__(self, plan: LivePlan, capacity: int) -> None:
+        self.plan, self.capacity = plan, capacity
+        self._planes = tuple(np.empty((capacity, *shape), plan.spec.dtype) for shape in plan.spec.shapes)
+        self._made = {
+            port: tuple(np.empty((capacity, *shape), pool.spec.dtype) for shape in pool.spec.shapes)
+            for port, pool in plan.pools.items()
+        }
+
+    def run(self, entries: list[Entry], frames: int, runner: GroupRunner) -> None:
+        """Run the stages on the cores of `entries`, one after the other in memory, `frames` in all."""
+        job, bounds = self._joined(entries, frames)
+        for number in range(len(self.plan.plan.groups)):
+            runner.run(job, number)
+        for entry, (start, stop) in zip(entries, bounds, strict=True):
+            self._give(job, entry, start, stop)
+
+    def _joined(self, entries: list[Entry], frames: int) -> tuple[Job, list[tuple[int, int]]]:
+        ids, pts = np.full(frames, -1, np.int64), np.zeros(frames, np.int64)
+        mask = np.zeros(frames, bool)
+        planes = tuple(plane[:frames] for plane in self._planes)
+        bounds, at = [], 0
+        for entry in entries:
+            core, header = entry.hyperframe.core, entry.hyperframe.header
+            stop = at + entry.hyperframe.size
+            for target, plane in zip(planes, entry.hyperframe.core_planes, strict=True):
+                np.copyto(target[at:stop], plane)
+            ids[at:stop], pts[at:stop] = header.frame_ids[core], header.pts[core]
+            mask[at:stop] = entry.hyperframe.mask[core]
+            bounds.append((at, stop))
+            at = stop
+        for target in planes:
+            target[at:] = target[at - 1]
+            target.flags.writeable = False  # of this view
+        whole, first = (0, frames), entries[0].hyperframe
+        header = dataclasses.replace(
+            first.header, core=whole, read=whole, frame_ids=ids, pts=pts, durations=None, gaps=()
+        )
+        joined = dataclasses.replace(
+            first, header=header, planes=planes, core=slice(*whole), mask=mask, slab=None, offset=0
+        )
+        job = Job(entries[0].sequence, whole, None, False, {0: joined})
+        job.buffers = {port: Buffer(tuple(p[:frames] for p in made), *whole) for port, made in self._made.items()}
+        return job, bounds
+
+    def _give(self, joined: Job, entry: Entry, start: int, stop: int) -> None:
+        """Hand an entry its share of the results."""
+        job = entry.job
+        assert job is not None  # made when it was started
+        first = job.core[0]
+        for port, buffer in job.buffers.items():
+            for target, made in zip(buffer.part(job.core), joined.buffers[port].part((start, stop)), strict=True):
+                np.copyto(target, made)
+        for port, parts in joined.rows.items():
+            job.rows[port] = [(0, [_shifted(row, start, stop, first - start) for _, rows in parts for row in rows])]
+        for port, kept in joined.kept.items():
+            job.kept[port] = kept[start:stop]
+
+
+def _shifted(row: Any, start: int, stop: int, by: int) -> Any:
+    """Return the records of frames [start, stop), counted from elsewhere."""
+    index, ends, columns, pts = row
+    held = (index >= start) & (index < stop)
+    return (
+        index[held] + by,
+        None if ends is None else ends[held] + by,
+        {name: column[held] for name, column in columns.items()},
+        None if pts is None else pts[held],
+    )
 
 
 def check_spatial(plan: Plan) -> None:

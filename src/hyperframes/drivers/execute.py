@@ -349,6 +349,8 @@ class GroupRunner:
         mask = np.ones(stop - start, bool)
         mask[:before] = False
         mask[stop - start - after :] = False
+        if port.total_rate == 1 and not source.mask.all():  # places where no frame came: instants that a camera missed
+            mask &= source.mask[np.clip(ids - source.header.read[0], 0, len(source.mask) - 1)]
         views = []
         for plane in planes:
             view = plane[:]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 import threading
 import time
@@ -16,6 +15,7 @@ from hyperframes.drivers.station import copy_frame
 from hyperframes.errors import PipelineError
 from hyperframes.frames import Frame, FrameSpec
 from hyperframes.sources import Source, open_source
+from hyperframes.sources.camera import Capture
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,6 +59,7 @@ def feeder_for(what: Any, station: Station, options: dict[str, Any], *, unix_ns:
     options = dict(options)
     if is_camera(what):
         options.pop("pace", None)
+        options["record"], station.record = station.record, None  # packets instead of frames
         return Camera(what, station, unix_ns=unix_ns, **options)
     return Replay(what, station, unix_ns=unix_ns, **options)
 
@@ -67,9 +68,8 @@ class Camera:
     """Brings the frames of a URL or device as they are taken; see `hyperframes.sources.camera.Capture`."""
 
     def __init__(self, url: str, station: Station, *, unix_ns: Callable[[], int], **options: Any) -> None:
-        camera: Any = importlib.import_module("hyperframes.sources.camera")
         self._station, self._stopped = station, False
-        self.capture = camera.Capture(url, station, wall=unix_ns, **options)
+        self.capture = Capture(url, station, wall=unix_ns, **options)
 
     @property
     def running(self) -> bool:

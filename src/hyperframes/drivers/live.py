@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     from hyperframes.drivers.dispatch import Crew
     from hyperframes.frames import Array
+    from hyperframes.media.recording import Recorder
     from hyperframes.packing.assemble import Filled
 
 __all__ = ["LiveResult", "LiveRuntime", "WhenFull"]
@@ -140,13 +141,15 @@ class LiveRuntime:
     workers : int
         Hyperframes worked on at once: one consumer a device is usually best.
     join : int
-        Ready hyperframes that a worker takes in one go.
+        Ready hyperframes that a worker takes in one go; where operators look at one frame at a time, in one call.
     pace : {"real", "flat"}
         Whether sources that are files are replayed at their own pace or flat out.
     instruments : tuple of Instrument
         Told what happens, see `hyperframes.instruments`.
     options : mapping, optional
         Fields of `Options` that change results: boundary, pixel_format, dtype, layout.
+    recorder : Recorder, optional
+        Keeps what comes in: packets of cameras as they are, other frames without loss (FFV1, by whoever pushes them).
     run_id : str, optional
         The front of every hyperframe's id; default: made up.
     first_sequence : int
@@ -183,6 +186,7 @@ class LiveRuntime:
         pace: Literal["real", "flat"] = "real",
         instruments: tuple[Instrument, ...] = (),
         options: Mapping[str, Any] | None = None,
+        recorder: Recorder | None = None,
         run_id: str | None = None,
         first_sequence: int = 0,
         clock: Clock | None = None,
@@ -202,6 +206,7 @@ class LiveRuntime:
         self._room = Room()  # of the memory that all streams share
         self.when_full: WhenFull = when_full
         self.pace = pace
+        self._recorder = recorder
         self._callbacks = _callbacks(on_result)
         self._queue, self._ttl, self._on_gap = queue, ttl, on_gap
         self._workers, self._join, self._first_sequence = workers, join, first_sequence
@@ -228,7 +233,7 @@ class LiveRuntime:
         self._callback_errors = 0
         self._infer_ns = self._took_ns = self._spread_ns = 0.0
         self._ladder = Ladder() if when_full == "degrade" else None
-        self._level = 0
+        self._level = self._overflows = 0
         self._most = self._size = self.packing.instants
         self._ended = False
         self._fault: Exception | None = None
@@ -408,6 +413,8 @@ class LiveRuntime:
             spatial = self.packing.kind != "temporal"
             lock = self._instants_lock if spatial else None
             station = Station(name, self, priority=priority, lock=lock, room=self._room if spatial else None)
+            if self._recorder is not None:
+                station.record = self._recorder.stream(name)
             if old is not None:
                 station.account, station.epoch, station.reconnects = old.account, old.epoch, old.reconnects
             self._stations[name] = station
@@ -542,6 +549,7 @@ class LiveRuntime:
             capacity=UNBOUNDED if self.waits else self._depth(),
             workers=self._workers,
             join=self._join,
+            pads=self._join * self._most if self.packing.pad and self.packing.kind == "temporal" else 0,
             when_full=self.when_full,
             ttl_ns=self._ttl_ns(),
             on_gap=self._on_gap,
@@ -684,7 +692,9 @@ class LiveRuntime:
             self._depth_sum += self._dispatch.waiting
             self._depth_counts += 1
             if self._ladder is not None:
-                self._climb(self._ladder.look(self._dispatch.waiting / max(1, self._dispatch.depth), now))
+                overflowed, self._overflows = self._dispatch.overflows > self._overflows, self._dispatch.overflows
+                share = 1.0 if overflowed else self._dispatch.waiting / max(1, self._dispatch.depth)
+                self._climb(self._ladder.look(share, now))
         if now - self._marked_ns >= MARK_NS:
             self._marked_ns = now
             for station in tuple(self._stations.values()):
@@ -872,6 +882,7 @@ class LiveRuntime:
             "workers": self._workers,
             "join": self._join,
             "stages": [stage.name for stage in self.pipeline.stages],
+            "record": "" if self._recorder is None else str(self._recorder.folder),
             "sources": {name: _named_source(what) for name, what in self._sources.items()},
         }
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from hyperframes.frames import Array, FrameSpec
+    from hyperframes.media.recording import StreamRecorder
     from hyperframes.packing import Packing, SlabPool
     from hyperframes.packing.assemble import Filled
 
@@ -126,6 +127,8 @@ class Station:
         """When the last one was written."""
         self.span_error_ns = 0.0
         self.lock_waited_ns = 0
+        self.record: StreamRecorder | None = None
+        """Keeps the frames that are pushed; packets of cameras are kept by their capture."""
         self.trusted = False
         """Whether its times are comparable with those of the other streams, however far off."""
         self.marks: list[tuple[int, int]] = []
@@ -134,6 +137,8 @@ class Station:
         self._series: Series | None = None
         self._slabs: SlabPool | None = None
         self._reserved: Any = None
+        self._planes: tuple[Array, ...] = ()  # given to be written
+        self._stamp: tuple[int, int | None, int] = (-1, None, 0)
         self._room = room or Room()
         self._sequencer = Sequencer(lateness_ns=round(host.packing.lateness * 1e9))
         self._clock = ClockFit()
@@ -178,6 +183,8 @@ class Station:
 
     def push(self) -> None:
         """Take the frame written; see `Inlet.push`."""
+        if self.record is not None and self._planes and self.spec is not None:
+            self.record.pushed(self._planes, self.spec, *self._stamp)  # before anybody can act on it
         now_ns = self._host.now_ns()
         self._acquire()
         try:
@@ -334,6 +341,7 @@ class Station:
             self._refuse(frame_id, time_ns, slot)
             return None
         self.account.take()
+        self._planes, self._stamp = slot, (frame_id, capture_ns, arrival_ns)
         self._writing, self._writing_stamp = True, (frame_id, time_ns)
         return slot
 

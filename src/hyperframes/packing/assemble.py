@@ -78,7 +78,8 @@ class Packing:
     lateness: float = field(default=0.0, repr=False)
     """Seconds that a full hyperframe waits for frames that were overtaken."""
     pad: bool = field(default=False, repr=False)
-    """Whether short hyperframes are filled up to `size` by their last frame, which the mask marks."""
+    """Whether operators that look at one frame at a time always get full calls: short ones are filled up by their last
+    frame, and the mask says so."""
 
     def __post_init__(self) -> None:
         for name, known in _WORDS.items():

@@ -54,7 +54,10 @@ class Ladder:
 
     def look(self, share: float, now_ns: int) -> int:
         """Return the rung, from 0, for a queue that is full to `share` at present."""
-        self._full_since = (self._full_since or now_ns) if share >= self._down_share else None
+        if share >= self._down_share:
+            self._full_since = self._full_since or now_ns
+        elif share < (self._down_share + self._up_share) / 2:  # a queue that is full loses one now and then
+            self._full_since = None
         self._calm_since = (self._calm_since or now_ns) if share <= self._up_share else None
         if self._full_since is not None and now_ns - self._full_since >= self._down_ns and self.level < len(RUNGS) - 1:
             self._step_down(now_ns)

@@ -1,0 +1,205 @@
+"""Pushing frames into a live run without decoding them, beside a list + `np.stack` + `queue.Queue`, and a plain copy.
+
+    python benchmarks/bench_live_push.py [--paced SECONDS] [--unpaced SECONDS] [--json]
+
+Ledger, journal and an instrument that counts are on. Paced: 48 producers of 30 frames/s each, out of phase as cameras are;
+CPU is that of the whole process, producers and their copies included. Unpaced: as fast as 48 producers can. Read ratios to
+the copy limit of the same run: a busy machine slows both.
+"""
+
+import argparse
+import json
+import queue
+import resource
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+
+import hyperframes as hf
+from hyperframes.drivers.live_journal import LiveJournal
+
+PRODUCERS, FPS = 48, 30
+SIZES = {"320x240": (240, 320, 3), "640x480": (480, 640, 3)}
+
+
+class Counts:
+    """An instrument that counts what it is told."""
+
+    def __init__(self):
+        self.kinds = {}
+
+    def observe(self, observation):
+        kind = observation["kind"]
+        self.kinds[kind] = self.kinds.get(kind, 0) + 1
+
+
+def live_run(shape, kind, size, seconds, *, paced):
+    """Push for `seconds`; return frames a second delivered, CPU microseconds a frame, and the latencies."""
+    counts, got = Counts(), [0]
+
+    def take(result):
+        got[0] += 1
+
+    with tempfile.TemporaryDirectory() as folder, LiveJournal(Path(folder) / "live.db") as journal:
+        when_full = "drop_oldest" if paced else "block"
+        live = hf.LiveRuntime(
+            packing=hf.Packing(size=size, kind=kind),
+            on_result=take,
+            when_full=when_full,
+            queue=None if paced else PRODUCERS,
+            instruments=(counts, journal),
+        ).start()
+        inlets = [live.inlet(f"cam{i}") for i in range(PRODUCERS)]
+
+        began_ns = time.time_ns()
+
+        def push(number, k, frame, stop):
+            inlet = inlets[number]
+            capture_ns = began_ns + round((k + number / PRODUCERS) / FPS * 1e9)  # by the cameras' own clocks
+            slot = inlet.slot(frame_id=k, capture_ns=capture_ns, arrival_ns=time.time_ns())
+            if slot is not None:
+                np.copyto(slot[0], frame)
+                inlet.push()
+            return not stop.is_set()
+
+        for inlet in inlets:
+            inlet.trusted = True  # unpaced, their clocks run ahead of ours
+            inlet.open(hf.FrameSpec.array(shape, np.uint8), rate=FPS if paced else None)
+        wall, cpu, _ = produce(shape, push, seconds, paced=paced)
+        stats = live.stop()
+    assert stats["captured"] == stats["delivered"] + sum(stats["dropped"].values())
+    assert got[0] == stats["delivered"]
+    return {
+        "frames_per_second": stats["delivered"] / wall,
+        "cpu_us_per_frame": 1e6 * cpu / max(1, stats["captured"]),
+        "cores": cpu / wall,
+        "dropped": stats["dropped"],
+        "last_to_result_ms": {k: 1000 * v for k, v in stats["latency_seconds"].get("last", {}).items()},
+        "lock_wait_share": stats["lock_wait_share"],
+        "hyperframes": stats["hyperframes"],
+    }
+
+
+def naive_run(shape, size, seconds, *, paced):
+    """The usual design: every producer hands its frame on, one thread stacks, another calls back for each frame."""
+    frames, stacked = queue.Queue(maxsize=2 * size), queue.Queue(maxsize=4)
+    got = [0]
+
+    def stack():
+        held = []
+        while (item := frames.get()) is not None:
+            held.append(item)
+            if len(held) == size:
+                stacked.put((np.stack([frame for frame, _ in held]), [meta for _, meta in held]))
+                held = []
+        stacked.put(None)
+
+    def consume():
+        while (item := stacked.get()) is not None:
+            for _ in item[1]:
+                got[0] += 1
+
+    threads = [threading.Thread(target=stack), threading.Thread(target=consume)]
+    for thread in threads:
+        thread.start()
+
+    def push(number, k, frame, stop):
+        frames.put((frame.copy(), (number, time.time_ns())))  # a camera's buffer is used again: it must be copied
+        return not stop.is_set()
+
+    wall, cpu, pushed = produce(shape, push, seconds, paced=paced)
+    frames.put(None)
+    for thread in threads:
+        thread.join()
+    return {"frames_per_second": got[0] / wall, "cpu_us_per_frame": 1e6 * cpu / max(1, pushed), "cores": cpu / wall}
+
+
+def produce(shape, push, seconds, *, paced):
+    """Run the producers for `seconds`; return wall seconds, CPU seconds and frames pushed."""
+    stop, pushed = threading.Event(), [0] * PRODUCERS
+    begin = time.monotonic() + 0.2
+
+    def produce_one(number):
+        frame = np.full(shape, number, np.uint8)
+        phase, k = number / PRODUCERS / FPS, 0
+        goes_on = True
+        while goes_on:
+            if paced:
+                time.sleep(max(0.0, begin + phase + k / FPS - time.monotonic()))
+            goes_on = push(number, k, frame, stop)
+            pushed[number] = k = k + 1
+
+    threads = [threading.Thread(target=produce_one, args=(i,)) for i in range(PRODUCERS)]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.5)  # what only the first frames cost is not counted: fresh memory
+    before, cpu, wall = sum(pushed), time.process_time(), time.monotonic()
+    time.sleep(seconds)
+    cpu, wall, after = time.process_time() - cpu, time.monotonic() - wall, sum(pushed)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    share = (after - before) / max(1, sum(pushed))
+    return wall / max(share, 1e-9), cpu / max(share, 1e-9), sum(pushed)
+
+
+def copy_limit(shape, seconds=1.0):
+    """Return the frames a second that one thread copies, over more memory than caches hold."""
+    target = np.empty((256, *shape), np.uint8)
+    frame = np.full(shape, 7, np.uint8)
+    sources = [frame.copy() for _ in range(PRODUCERS)]
+    for slot in target:
+        np.copyto(slot, frame)
+    began, copied = time.process_time(), 0
+    while time.process_time() - began < seconds:
+        for i in range(len(target)):
+            np.copyto(target[i], sources[i % PRODUCERS])
+        copied += len(target)
+    return copied / (time.process_time() - began)
+
+
+def main(argv=None):
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--paced", type=float, default=5.0)
+    parser.add_argument("--unpaced", type=float, default=3.0)
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args(argv)
+    rows = []
+    for number in range(options.rounds):
+        for name in SIZES:
+            for row in measured(name, options.paced, options.unpaced):
+                rows.append({"round": number, **row})
+                if not options.json:
+                    sys.stdout.write(json.dumps(rows[-1]) + "\n")
+    if options.json:
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        sys.stdout.write(json.dumps({"rows": rows, "peak_rss_mb": peak}) + "\n")
+
+
+def measured(name, paced_seconds, unpaced_seconds):
+    """Yield a row for each contender, in turn."""
+    shape = SIZES[name]
+    yield {"size": name, "what": "copy", "frames_per_second": copy_limit(shape)}
+    for mode, seconds in (("paced", paced_seconds), ("unpaced", unpaced_seconds)):
+        if seconds:
+            paced = mode == "paced"
+            base = {"size": name, "mode": mode}
+            yield {**base, "what": "live spatial 48", **live_run(shape, "spatial", 1, seconds, paced=paced)}
+            yield {**base, "what": "live temporal 8", **live_run(shape, "temporal", 8, seconds, paced=paced)}
+            yield {**base, "what": "list + stack + queue", **naive_run(shape, PRODUCERS, seconds, paced=paced)}
+
+
+def test_the_push_path_delivers_every_frame_when_writers_wait():
+    """A short run: nothing is timed here."""
+    found = live_run((24, 32, 3), "temporal", 8, 0.2, paced=False)
+    assert not found["dropped"]
+
+
+if __name__ == "__main__":
+    main()

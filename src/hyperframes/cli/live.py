@@ -1,0 +1,404 @@
+"""``hyperframes live``: many cameras, one latency budget, every frame accounted for."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hyperframes.cli import _options, _serve, _show
+from hyperframes.errors import PipelineError, without_credentials
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hyperframes.drivers.live import LiveResult, LiveRuntime
+    from hyperframes.drivers.live_config import LiveConfig
+
+__all__ = ["live"]
+
+SOURCES, PACKING, QUEUE, OUTPUT = "What comes in", "How frames are packed", "What happens under load", _options.OUTPUT
+LINE_SECONDS = 10.0
+
+
+def live(
+    config: Annotated[
+        Path | None, typer.Argument(metavar="[CONFIG.toml]", help="Sources, packing, operators and outputs in TOML.")
+    ] = None,
+    source: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--source",
+            metavar="[NAME=]URL",
+            help="A camera (rtsp, udp, tcp, http, /dev/video0) or a file to replay; several times for several.",
+            rich_help_panel=SOURCES,
+        ),
+    ] = None,
+    pace: Annotated[
+        str | None,
+        typer.Option(metavar="real|flat", help="How files are replayed.", show_default="real", rich_help_panel=SOURCES),
+    ] = None,
+    duration: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Stop after that.", show_default="when told", rich_help_panel=SOURCES),
+    ] = None,
+    operator: _options.Operators = None,
+    model: _options.Model = None,
+    size: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Frames that a hyperframe owns; spatial: instants.",
+            show_default="8; spatial 1",
+            rich_help_panel=PACKING,
+        ),
+    ] = None,
+    timeout: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Seal short after this.",
+            show_default="1.5 times what a full one takes",
+            rich_help_panel=PACKING,
+        ),
+    ] = None,
+    trigger: Annotated[
+        str | None,
+        typer.Option(
+            metavar="count|window|event|latency", help="What seals.", show_default="count", rich_help_panel=PACKING
+        ),
+    ] = None,
+    window: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME", help="Of the trigger of that name.", show_default="500ms", rich_help_panel=PACKING
+        ),
+    ] = None,
+    kind: Annotated[
+        str | None,
+        typer.Option(
+            metavar="temporal|spatial|both",
+            help="Frames of one stream, one instant of all streams, or both.",
+            show_default="temporal",
+            rich_help_panel=PACKING,
+        ),
+    ] = None,
+    tolerance: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="How far from its instant a frame may be.",
+            show_default="half a period",
+            rich_help_panel=PACKING,
+        ),
+    ] = None,
+    latency: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Allowed from a frame to its result.", rich_help_panel=PACKING),
+    ] = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            metavar="latency-first|balanced|throughput-first",
+            help="Size and timeout as usual for that.",
+            rich_help_panel=PACKING,
+        ),
+    ] = None,
+    queue: Annotated[
+        int | None, typer.Option(metavar="N", help="Hyperframes that may wait.", rich_help_panel=QUEUE)
+    ] = None,
+    when_full: Annotated[
+        str | None,
+        typer.Option(
+            metavar="drop_newest|drop_oldest|block|degrade",
+            help="What happens when no more may wait.",
+            show_default="drop_oldest",
+            rich_help_panel=QUEUE,
+        ),
+    ] = None,
+    ttl: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Age at which a hyperframe that waits is given up.", rich_help_panel=QUEUE),
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Hyperframes worked on at once.", show_default="1", rich_help_panel=QUEUE),
+    ] = None,
+    on_gap: Annotated[
+        str | None,
+        typer.Option(
+            metavar="reset|keep",
+            help="What operators with state do where frames are missing.",
+            show_default="reset",
+            rich_help_panel=QUEUE,
+        ),
+    ] = None,
+    to: Annotated[
+        str | None,
+        typer.Option(metavar="FILE.jsonl|-", help="Results as JSON lines, one a frame.", rich_help_panel=OUTPUT),
+    ] = None,
+    journal: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write down what happens to every hyperframe.", rich_help_panel=OUTPUT),
+    ] = None,
+    record: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Keep what comes in, so that 'replay' can make it again.", rich_help_panel=OUTPUT
+        ),
+    ] = None,
+    serve: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Serve /metrics, /stats and /healthz.", rich_help_panel=OUTPUT),
+    ] = None,
+    no_drain: Annotated[
+        bool,
+        typer.Option("--no-drain", help="Give up what waits when stopped.", rich_help_panel=OUTPUT),
+    ] = False,
+    quiet: _options.Quiet = False,
+    as_json: _options.Json = False,
+    debug: _options.Debug = False,
+) -> None:
+    """Pack live streams into hyperframes and run operators on them, until told to stop (Ctrl-C, SIGTERM).
+
+    Stopping finishes what was captured. Every frame is accounted for in what is printed at the end.
+
+    Example: hyperframes live --source door=rtsp://10.0.0.7/main --operator background --latency 500ms --journal door.journal
+    """
+    chosen = _configured(config, source)
+    times = {"timeout": timeout, "window": window, "tolerance": tolerance, "latency": latency}
+    packing: dict[str, Any] = {"size": size, "kind": kind, "trigger": trigger}
+    packing |= {name: _options.duration(name, text) for name, text in times.items() if text is not None}
+    run: dict[str, Any] = {"pace": pace, "queue": queue, "when_full": when_full, "workers": workers}
+    run |= {"on_gap": on_gap, "preset": preset}
+    run |= {name: _options.duration(name, text) for name, text in (("ttl", ttl), ("duration", duration)) if text}
+    chosen.packing.update({name: value for name, value in packing.items() if value is not None})
+    chosen.run.update({name: value for name, value in run.items() if value is not None})
+    output = {"to": to, "journal": journal, "record": record, "serve": serve}
+    chosen.output.update({name: str(value) for name, value in output.items() if value is not None})
+    chosen.operators = [*(operator or chosen.operators), *_options.model_stages(model or chosen.output.get("model"))]
+    if not chosen.sources:
+        raise PipelineError(
+            "a live run needs a source", hint="For example: hyperframes live --source rtsp://10.0.0.7/main"
+        )
+    stats = _run(chosen, drain=not no_drain, quiet=quiet)
+    print(json.dumps(stats, indent=2)) if as_json else _print(stats)
+
+
+def _configured(config: Path | None, sources: list[str] | None) -> LiveConfig:
+    from hyperframes.drivers.live_config import LiveConfig, read_live_config
+
+    chosen = LiveConfig()
+    if config is not None:
+        try:
+            chosen = read_live_config(config.read_text(), str(config))
+        except OSError as error:
+            raise PipelineError(f"cannot read {config}: {error.strerror}", hint="Name a TOML file.") from error
+    for number, text in enumerate(sources or []):
+        name, url = _named(text, number)
+        if name in chosen.sources and config is None:
+            raise PipelineError(f"two sources are named {name!r}", got=text)
+        chosen.sources[name] = {"url": url}
+    return chosen
+
+
+def _named(text: str, number: int) -> tuple[str, str]:
+    name, equals, url = text.partition("=")
+    return (name, url) if equals and name.replace("-", "_").isidentifier() else (f"cam{number}", text)
+
+
+def _run(chosen: LiveConfig, *, drain: bool, quiet: bool) -> dict[str, Any]:
+    from hyperframes.drivers.live import LiveRuntime
+
+    run = dict(chosen.run)
+    pace = run.pop("pace", "real")
+    seconds = run.pop("duration", None)
+    run.pop("preset", None)
+    options: dict[str, Any] = {name: run.pop(name) for name in ("boundary", "pixel_format") if name in run}
+    with contextlib.ExitStack() as stack:
+        journal = None
+        if path := chosen.output.get("journal"):
+            from hyperframes.drivers.live_journal import LiveJournal
+
+            journal = stack.enter_context(LiveJournal(Path(path)))
+        recorder = None
+        if folder := chosen.output.get("record"):
+            from hyperframes.media.recording import Recorder
+
+            recorder = Recorder(folder)
+            stack.callback(recorder.close)
+        console = stack.enter_context(_serve.serving(chosen.output.get("serve"), quiet=quiet))
+        write = stack.enter_context(_lines(chosen.output.get("to")))
+        runtime = LiveRuntime(
+            packing=chosen.make_packing(),
+            operator=chosen.operators or None,
+            on_result=write,
+            pace=pace,
+            options=options,
+            recorder=recorder,
+            instruments=tuple(i for i in (journal, console, _Teller(quiet=quiet)) if i is not None),
+            first_sequence=0 if journal is None else journal.next_sequence,
+            **run,
+        )
+        if console is not None:
+            console.watch(runtime.stats, None if journal is None else journal.stats)
+        stats = _carry_out(runtime, chosen, seconds, drain=drain, quiet=quiet)
+        for warning in () if journal is None else journal.warnings:
+            _show.tell("warning", warning)
+        return stats
+
+
+def _carry_out(
+    runtime: LiveRuntime, chosen: LiveConfig, seconds: float | None, *, drain: bool, quiet: bool
+) -> dict[str, Any]:
+    """Run until the sources end, the time is over, or somebody stops it."""
+    runtime.start()
+    try:
+        with _progress(runtime, quiet=quiet):
+            for name, options in chosen.sources.items():
+                given = dict(options)
+                runtime.add_source(name, given.pop("url"), **given)
+            end = None if seconds is None else time.monotonic() + seconds
+            while (end is None or time.monotonic() < end) and not runtime.wait(0.2):
+                pass
+    except KeyboardInterrupt:
+        if not quiet:
+            _show.tell("stopping", "what was captured is finished first" if drain else "what waits is given up")
+    except BaseException:
+        runtime.stop(drain=False)
+        raise
+    stats = runtime.stop(drain=drain)
+    if not stats["captured"]:
+        raise _show.RunFailed(
+            "no source brought a frame", hint="Their reasons stand above; --source takes URLs and files."
+        )
+    return stats
+
+
+class _Teller:
+    """Says on stderr what happens to streams, and warnings."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._quiet = quiet
+
+    def observe(self, observation: dict[str, Any]) -> None:
+        """Tell one observation, where it is for people."""
+        kind = observation["kind"]
+        if kind == "warning":
+            _show.tell("warning", observation["message"])
+        elif self._quiet:
+            return
+        elif kind == "stream" and observation["state"] != "added":
+            reason = f": {observation['reason']}" if observation["reason"] else ""
+            spec = f" ({observation['spec']})" if observation["state"] == "connected" else ""
+            _show.tell(observation["stream"], f"{observation['state']}{spec}{reason}")
+        elif kind in {"degraded", "recovered"}:
+            _show.tell(kind, observation["rule"])
+
+
+@contextlib.contextmanager
+def _lines(to: str | None) -> Iterator[Any]:
+    """Give a function that writes one JSON line a result; None without a file."""
+    if to is None:
+        yield None
+        return
+    if to != "-" and not to.endswith(".jsonl"):
+        raise PipelineError(f"--to: expected FILE.jsonl or -, got {to!r}", got=to)
+    with contextlib.ExitStack() as stack:
+        if to == "-":
+            stream: Any = sys.stdout
+        else:
+            try:
+                stream = stack.enter_context(open(to, "w"))
+            except OSError as error:
+                raise PipelineError(f"cannot write {to}: {error.strerror}", got=to) from error
+
+        def write(result: LiveResult) -> None:
+            row = {
+                "stream": result.stream,
+                "frame_id": result.frame_id,
+                "timestamp": result.timestamp,
+                "clock": result.clock,
+                "epoch": result.epoch,
+                "hyperframe": result.hyperframe,
+                "value": _plain(result.value),
+            }
+            stream.write(json.dumps(row) + "\n")
+
+        yield write
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON has it; pictures as their shape."""
+    if isinstance(value, dict):
+        return {name: _plain(part) for name, part in value.items()}
+    if isinstance(value, tuple):
+        return [_plain(part) for part in value]
+    if hasattr(value, "tolist"):
+        return value.tolist() if value.size <= 4096 else {"shape": list(value.shape), "dtype": str(value.dtype)}
+    return value
+
+
+@contextlib.contextmanager
+def _progress(runtime: LiveRuntime, *, quiet: bool) -> Iterator[None]:
+    """Tell every ten seconds how it goes; on a terminal four times a second, in one line."""
+    if quiet:
+        yield
+        return
+    over, terminal = threading.Event(), sys.stderr.isatty()
+
+    def tell() -> None:
+        while not over.wait(0.25 if terminal else LINE_SECONDS):
+            line = progress_line(runtime.stats())
+            print(f"\r\x1b[K{line}" if terminal else line, end="" if terminal else "\n", file=sys.stderr, flush=True)
+        if terminal:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+    thread = threading.Thread(target=tell, name="hyperframes-progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def progress_line(stats: dict[str, Any]) -> str:
+    """Return frames, frames a second, what is in flight, dropped, and the lag in one line."""
+    rate = sum(stream["fps"] for stream in stats["streams"].values())
+    lag = stats["latency_seconds"].get("total", {}).get("p99", 0.0)
+    parts = [
+        f"{stats['delivered']:,} frames of {len(stats['streams'])} streams",
+        f"{rate:,.1f} frames/s",
+        f"{sum(stats['dropped'].values()):,} dropped",
+        f"{stats['queue']['depth']} waiting",
+        f"p99 {1000 * lag:.0f} ms",
+    ]
+    return ", ".join(parts)
+
+
+def _print(stats: dict[str, Any]) -> None:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for name in ("stream", "captured", "delivered", "dropped", "why", "reconnects"):
+        table.add_column(name, justify="left" if name in {"stream", "why"} else "right")
+    for name, stream in stats["streams"].items():
+        dropped = stream["dropped"]
+        why = ", ".join(f"{count} {reason}" for reason, count in sorted(dropped.items()))
+        row = (without_credentials(name), stream["captured"], stream["delivered"], sum(dropped.values()), why)
+        table.add_row(*map(str, (*row, stream["reconnects"])))
+    _show.console().print(table)
+    total = stats["latency_seconds"].get("total")
+    latency = f", latency p50 {1000 * total['p50']:.1f} ms, p99 {1000 * total['p99']:.1f} ms" if total else ""
+    reasons = ", ".join(f"{count} {reason}" for reason, count in stats["sealed"].items())
+    print(
+        f"{stats['captured']} captured = {stats['delivered']} delivered + {sum(stats['dropped'].values())} dropped"
+        f" + {stats['in_flight']} in flight; {stats['hyperframes']} hyperframes ({reasons}){latency}"
+    )

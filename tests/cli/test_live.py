@@ -1,0 +1,127 @@
+"""The command `live`: sources from the command line and from TOML, results, journal, how it ends."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from importlib.resources import files
+
+import pytest
+
+CLIP = str(files("hyperframes") / "data" / "big_buck_bunny.mp4")
+SMALL = "synthetic:moving?frames=40"
+
+CONFIG = """
+[sources]
+door = "synthetic:moving?frames=24"
+hall = { url = "synthetic:moving?frames=12", priority = 1 }
+
+[packing]
+size = 4
+timeout = "200ms"
+
+[[stages]]
+operator = "temporal_mean:radius=1"
+
+[run]
+when_full = "block"
+pace = "flat"
+"""
+
+
+@pytest.mark.requirement("B47", "B91")
+def test_live_says_where_every_frame_went(call):
+    done = call("live", "--source", SMALL, "--source", f"b={SMALL}", "--pace", "flat", "--when-full", "block", "--json")
+    assert done.code == 0, done.err
+    stats = json.loads(done.out)
+    assert stats["captured"] == stats["delivered"] == 80
+    assert stats["in_flight"] == 0
+    assert set(stats["streams"]) == {"cam0", "b"}
+    keys = {"captured", "delivered", "dropped", "in_flight", "fps", "last_frame_age_seconds", "reconnects", "epoch"}
+    assert keys | {"span_error_seconds", "drift_ppm"} <= set(stats["streams"]["b"])
+    assert {"hyperframes", "partial", "sealed", "latency_seconds", "queue", "device"} <= set(stats)
+    assert set(stats["queue"]) == {"depth", "capacity", "mean_depth"}
+
+
+def test_results_go_to_json_lines_and_the_journal_knows_them(call, tmp_path):
+    config = tmp_path / "plant.toml"
+    config.write_text(CONFIG)
+    lines, journal = tmp_path / "out.jsonl", tmp_path / "plant.journal"
+    done = call("live", config, "--to", lines, "--journal", journal)
+    assert done.code == 0, done.err
+    assert "36 captured = 36 delivered + 0 dropped + 0 in flight" in done.out
+    rows = [json.loads(line) for line in lines.read_text().splitlines()]
+    assert [row["frame_id"] for row in rows if row["stream"] == "hall"] == list(range(12))
+    told = call("journal", journal, "--where", "stream = door", "--json")
+    assert sum(len(life["frame_ids"]) for life in json.loads(told.out)["hyperframes"]) == 24
+
+
+@pytest.mark.slow
+def test_what_was_recorded_makes_the_same_hyperframes_again(call, tmp_path):
+    journal, folder = tmp_path / "plant.journal", tmp_path / "kept"
+    source = ("--source", SMALL, "--source", f"b={SMALL}", "--pace", "flat", "--when-full", "block")
+    done = call("live", *source, "--size", "8", "--journal", journal, "--record", folder)
+    assert done.code == 0, done.err
+    again = call("replay", journal)
+    assert again.code == 0, again.err
+    assert "10 of 10 hyperframes made again" in again.out
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message", "hint"),
+    [
+        ('timeout = "fast"', "line 7: timeout: expected a time such as '200ms' or '1.5s', got 'fast'", ""),
+        ("timout = 3", "line 7: [packing] has no 'timout'; known:", "Did you mean 'timeout'?"),
+        ('kind = "spacial"', "line 7: packing.kind: expected one of temporal, spatial, both, got 'spacial'", ""),
+        ("size = true", "line 7: size: expected a whole number, got True", ""),
+        ("size = 0", "line 7: size counts the frames a hyperframe owns: expected at least 1, got 0", ""),
+    ],
+)
+def test_a_wrong_configuration_is_refused_with_its_line(call, tmp_path, wrong, message, hint):
+    config = tmp_path / "plant.toml"
+    config.write_text(f'# a plant\n[sources]\na = "{SMALL}"\n\n[packing]\nlatency = "1s"\n{wrong}\n')
+    done = call("live", config)
+    assert done.code == 2
+    assert message in done.err
+    assert hint in done.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "a live run needs a source"),
+        (["--source", SMALL, "--timeout", "fast"], "--timeout: expected a time such as 200ms"),
+        (["--source", SMALL, "--preset", "fast"], "preset: expected one of latency-first, balanced, throughput-first"),
+        (["--source", SMALL, "--to", "out.txt"], "--to: expected FILE.jsonl or -"),
+        (["nowhere.toml"], "cannot read nowhere.toml"),
+    ],
+)
+def test_wrong_usage_is_told_in_a_sentence(call, arguments, message):
+    done = call("live", *arguments)
+    assert done.code == 2
+    assert message in done.err
+
+
+def test_a_run_without_a_frame_has_failed(call, tmp_path):
+    done = call("live", "--source", f"cam=file://{tmp_path}/none.mp4")
+    assert done.code == 1
+    assert "no such file" in done.err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_run_with_everything_accounted_for(number):
+    command = [sys.executable, "-m", "hyperframes", "live", "--source", CLIP, "--json"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    for line in process.stderr:
+        if "connected" in line:
+            break
+    time.sleep(0.5)
+    os.kill(process.pid, number)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    stats = json.loads(out)
+    assert 0 < stats["captured"] < 132
+    assert stats["captured"] == stats["delivered"] + sum(stats["dropped"].values())
