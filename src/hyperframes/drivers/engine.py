@@ -32,7 +32,7 @@ from hyperframes.drivers.threads import single_threaded_libraries
 from hyperframes.errors import CancelledError, FrameError, HyperframesError, OperatorError, SchedulingError
 from hyperframes.frames import Clip, FrameSpec, Records
 from hyperframes.instruments import Instrument, Observation, Observers
-from hyperframes.packing import Hyperframe, Packer, SlabPool, view
+from hyperframes.packing import Hyperframe, Packer, SlabPool, spare_for, view
 from hyperframes.scheduling import Scheduler, StageGraph, StageNode
 from hyperframes.scheduling.events import (
     Cancel,
@@ -283,6 +283,7 @@ class Engine:
 
     def _make_pools(self) -> None:
         shared = self.setup.pipeline.options.executor != "threads"
+        spare_for(f"{self._plan.fingerprint} {self.setup.size} {self.setup.workers}")
         for port, source in self.setup.sources.items():
             if slabs := self.setup.input_slabs(port):
                 capacity = self.setup.input_capacity(port)

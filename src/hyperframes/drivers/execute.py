@@ -143,6 +143,7 @@ class GroupRunner:
         self.deaths: list[str] = []
         self._prepared: dict[int, Any] = {}
         self._scratch: dict[int, tuple[Array, ...]] = {}
+        self._slabs: dict[int, Slab] = {}  # in which it lies
 
     def prepare(self) -> None:
         """Let every operator make what this worker shares between hyperframes, and compile what it compiles (A88)."""
@@ -155,6 +156,7 @@ class GroupRunner:
         """Let go of what was prepared."""
         self._prepared.clear()
         self._scratch.clear()
+        self._slabs.clear()
 
     def run(self, job: Job, number: int, part: int = 0) -> None:
         """Run (a part of) group `number` on an independent hyperframe."""
@@ -429,7 +431,8 @@ class GroupRunner:
         if held is None or len(held[0]) < entries:
             spec = self.plan.ports[number].spec
             assert isinstance(spec, FrameSpec)
-            held = self._scratch[number] = tuple(np.empty((entries, *shape), spec.dtype) for shape in spec.shapes)
+            self._slabs[number] = Slab(spec, entries, shared=False)
+            held = self._scratch[number] = self._slabs[number].planes
         return tuple(plane[:entries] for plane in held)
 
     def _root(self, job: Job) -> Hyperframe:

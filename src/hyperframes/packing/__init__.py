@@ -14,7 +14,7 @@ from hyperframes.packing.pack import (
     view,
 )
 from hyperframes.packing.ranges import Ranges, core_ranges, ranges, validate_size
-from hyperframes.packing.slab import Slab, SlabPool
+from hyperframes.packing.slab import Slab, SlabPool, spare_for
 from hyperframes.packing.unpack import unpack
 
 __all__ = [
@@ -44,6 +44,7 @@ __all__ = [
     "repack",
     "slab_capacity",
     "span_error",
+    "spare_for",
     "unpack",
     "validate_size",
     "view",

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import mmap
 import os
+import sys
 import tempfile
 from contextlib import AbstractContextManager, nullcontext, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from hyperframes.frames import Array, FrameSpec
 
-__all__ = ["Slab", "SlabPool"]
+__all__ = ["Slab", "SlabPool", "spare_for"]
 
 _ALIGN = 64  # a cache line, so that no two planes share one
 
@@ -34,7 +35,7 @@ class Slab:
     shared : bool
         Whether other processes map the same pages: then the map has a file descriptor, of ``memfd_create`` where the
         system offers it, else of an unlinked temporary file. A map for this process alone asks for huge pages, whose
-        first touch costs a tenth.
+        first touch costs a tenth, and is kept for the next slab when it goes (see `spare_for`): it may hold old samples.
     """
 
     __slots__ = ("_map", "capacity", "fd", "planes", "references")
@@ -51,6 +52,37 @@ class Slab:
         fd, self.fd = getattr(self, "fd", -1), -1
         if fd >= 0:
             os.close(fd)
+            return
+        memory, self.planes = getattr(self, "_map", None), ()
+        if memory is not None and sys.getrefcount(memory) <= _OWN_REFERENCES:  # nobody has kept a view of it
+            _keep_spare(memory)
+
+
+_OWN_REFERENCES: Final = 3  # of a map in `Slab.__del__`: the slab's, the variable's and the call's
+_SPARE_MOST: Final = 512 << 20
+_spare: list[mmap.mmap] = []  # only by calls that no other thread can come between
+_spare_run = ""
+
+
+def spare_for(run: str) -> None:
+    """Tell what kind of run begins: maps that an equal one left are used again, all others go.
+
+    The next run of a process would pay more for touching fresh pages than for what it does in memory. At most half a
+    gigabyte is kept, and the system takes it as soon as it needs it.
+    """
+    global _spare_run
+    if run != _spare_run:
+        _spare.clear()
+        _spare_run = run
+
+
+def _keep_spare(memory: mmap.mmap) -> None:
+    if sum(map(len, tuple(_spare))) + len(memory) > _SPARE_MOST:
+        return
+    if hasattr(mmap, "MADV_FREE"):
+        with suppress(OSError):
+            memory.madvise(mmap.MADV_FREE)
+    _spare.append(memory)
 
 
 def plane_offsets(spec: FrameSpec, capacity: int) -> tuple[list[int], int]:
@@ -82,6 +114,15 @@ def _anonymous_file(size: int) -> int:
 
 
 def _private_map(size: int) -> mmap.mmap:
+    for memory in tuple(_spare):
+        if len(memory) == size:
+            with suppress(ValueError):  # another thread was quicker
+                _spare.remove(memory)
+                return memory
+    return _fresh_map(size)
+
+
+def _fresh_map(size: int) -> mmap.mmap:
     if os.name != "posix":
         return mmap.mmap(-1, size)
     memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)

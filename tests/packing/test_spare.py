@@ -1,0 +1,57 @@
+"""Maps of slabs that went: used again by an equal run, given back before another one, never while somebody looks."""
+
+import numpy as np
+import pytest
+
+import hyperframes as hf
+from hyperframes.frames import FrameSpec
+from hyperframes.packing import Slab, spare_for
+from hyperframes.packing import slab as slabs
+
+SPEC = FrameSpec.array((64, 64), np.uint8)
+
+
+@pytest.fixture(autouse=True)
+def without_spare():
+    spare_for("a test")
+    spare_for("nothing")
+    yield
+    spare_for("another test")
+
+
+def test_a_slab_takes_the_map_of_one_of_its_size_that_went():
+    first = Slab(SPEC, 8, shared=False)
+    place = first.planes[0].ctypes.data
+    first.planes[0][...] = 7
+    del first
+    assert Slab(SPEC, 4, shared=False).planes[0].ctypes.data != place
+    assert Slab(SPEC, 8, shared=False).planes[0].ctypes.data == place
+
+
+def test_a_map_that_somebody_still_looks_at_is_not_used_again():
+    first = Slab(SPEC, 8, shared=False)
+    kept = first.planes[0][3, 5]
+    kept[...] = 7
+    del first
+    Slab(SPEC, 8, shared=False).planes[0][...] = 9
+    assert (kept == 7).all()
+    assert len(slabs._spare) <= 1
+
+
+def test_a_run_of_another_kind_gives_back_what_the_last_one_left():
+    frames = np.arange(40 * 64 * 64, dtype=np.uint8).reshape(40, 64, 64)
+    for _ in range(2):
+        result = hf.run(frames, "temporal_mean:radius=1", to="null:", size=4)
+        assert result.frames == 40
+        assert slabs._spare
+    lengths = {len(memory) for memory in slabs._spare}
+    hf.run(frames, "temporal_mean:radius=1", to="null:", size=5)
+    assert lengths.isdisjoint(len(memory) for memory in slabs._spare)
+
+
+def test_shared_maps_and_more_than_half_a_gigabyte_are_not_kept(monkeypatch):
+    del (gone := [Slab(SPEC, 8, shared=True)])[:]
+    assert gone == slabs._spare == []
+    monkeypatch.setattr(slabs, "_SPARE_MOST", 8 * 64 * 64)
+    del (gone := [Slab(SPEC, 8, shared=False), Slab(SPEC, 8, shared=False)])[:]
+    assert [len(memory) for memory in slabs._spare] == [8 * 64 * 64]
