@@ -58,11 +58,14 @@ def field_order_of(stream: Any, frame: Any) -> Literal["progressive", "tff", "bf
 
 
 class Lender:
-    """Lends the planes of PyAV frames that look like `frame` as read-only arrays of `spec`, converted where need be."""
+    """Lends the planes of PyAV frames that look like `frame` as read-only arrays of `spec`, converted and scaled where need be."""
 
     def __init__(self, spec: FrameSpec, frame: Any) -> None:
         self._coded = (frame.format.name, frame.height, frame.width)
-        direct = is_direct(frame.format.name, spec.pixel_format)
+        direct = is_direct(frame.format.name, spec.pixel_format) and (frame.height, frame.width) == (
+            spec.height,
+            spec.width,
+        )
         self._reshape = None if direct else Reshaper(spec.pixel_format, spec.height, spec.width)
         self._view = Views(spec.pixel_format, spec.height, spec.width)
 

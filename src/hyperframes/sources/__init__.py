@@ -33,6 +33,7 @@ _SUFFIXES = {
 }
 _ZARR_FILES = ("zarr.json", ".zarray", ".zgroup")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
+_DEVICE = re.compile(r"/dev/video\d+$")
 _NUMBERED = re.compile(r"%0?\d*d")
 
 
@@ -42,7 +43,8 @@ def open_source(what: Any, *, on_size_change: str = "scale", ranged: bool = Fals
     Parameters
     ----------
     what : path, URL, array, tuple of planes, Clip or Source
-        Video files and streams, ``-`` (y4m on standard input), folders, globs and ``%06d`` patterns of images,
+        Video files, cameras (``rtsp://``, ``udp://``, ``tcp://``, ``/dev/video0``), ``-`` (y4m on standard input),
+        folders, globs and ``%06d`` patterns of images,
         ``.npy``, ``x.raw?shape=480,640,3&dtype=uint8``, ``.zarr``, ``.csv``, ``.csv.gz``, ``.parquet``,
         recordings of events (``.raw .dat .aedat4 .h5 .npz .txt .bin .bs2``, ``x.raw?window=10ms&form=voxel``),
         ``synthetic:moving?frames=250``; arrays (N, ...); a source that is open already. A plugin whose registered
@@ -120,6 +122,8 @@ def _kind(location: str) -> str:
     """Return the registered name of what opens `location`."""
     if location == "-":
         return "y4m"
+    if _DEVICE.match(location):
+        return "v4l2"
     scheme = _SCHEME.match(location)
     if scheme and scheme[1] in registry.sources:
         return scheme[1]
