@@ -1,0 +1,50 @@
+"""Learned hyperframes: tensors of space and time, the layers that know both, and what trains them. Needs torch.
+
+Everything is (N, C, W_t, H, W): `HyperTensor` says which of the C channels are space and which time.
+"""
+
+from __future__ import annotations
+
+from hyperframes.errors import MissingExtraError
+
+try:
+    import torch as _torch  # noqa: F401 - only to say what is missing
+except ImportError as _error:
+    raise MissingExtraError("hyperframes.neural", "neural") from _error
+
+from hyperframes.neural.curvature import curvature
+from hyperframes.neural.layers import (
+    AdaptiveGridWarp,
+    HDSConv,
+    LocalManifoldAttention,
+    ManifoldAwareBatchNorm,
+    TemporalGradientProjection,
+    TimeWarp,
+    TokenMerging,
+    merge_tokens,
+    sample_grid,
+)
+from hyperframes.neural.losses import HyperframeLoss
+from hyperframes.neural.metrics import coverage, jitter, reconstruction_psnr, temporal_entropy
+from hyperframes.neural.schedule import CurvatureCosine
+from hyperframes.neural.tensor import HyperTensor
+
+__all__ = [
+    "AdaptiveGridWarp",
+    "CurvatureCosine",
+    "HDSConv",
+    "HyperTensor",
+    "HyperframeLoss",
+    "LocalManifoldAttention",
+    "ManifoldAwareBatchNorm",
+    "TemporalGradientProjection",
+    "TimeWarp",
+    "TokenMerging",
+    "coverage",
+    "curvature",
+    "jitter",
+    "merge_tokens",
+    "reconstruction_psnr",
+    "sample_grid",
+    "temporal_entropy",
+]

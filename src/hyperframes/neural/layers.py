@@ -1,0 +1,639 @@
+"""Operators that know the two halves of a hyperframe tensor: space and time. Shapes are (N, C, W_t, H, W) throughout."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Literal
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from hyperframes.errors import FrameError
+from hyperframes.neural.curvature import Curvature, curvature, differences
+
+__all__ = [
+    "AdaptiveGridWarp",
+    "HDSConv",
+    "LocalManifoldAttention",
+    "ManifoldAwareBatchNorm",
+    "TemporalGradientProjection",
+    "TimeWarp",
+    "TokenMerging",
+    "merge_tokens",
+    "sample_grid",
+]
+
+
+def _wide(x: torch.Tensor) -> torch.Tensor:
+    """Return `x` in at least 32 bits."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+# Warping --------------------------------------------------------------------------------------------------------------
+
+
+def sample_grid(x: torch.Tensor, grid: torch.Tensor, *, decomposed: bool = False) -> torch.Tensor:
+    """Return `x` (N, C, D, H, W) sampled at `grid` (N, D', H', W', 3) of (x, y, w) in [-1, 1], trilinearly.
+
+    The corners of the volume are -1 and 1; beyond it stands its border. `decomposed` computes the same from eight
+    gathers, for targets whose own sampling has no third axis.
+    """
+    if not decomposed:
+        return functional.grid_sample(x, grid, "bilinear", "border", align_corners=True)
+    n, c, depth, height, width = x.shape
+    flat = x.reshape(n, c, depth * height * width)
+    places = []
+    for axis, size in enumerate((width, height, depth)):
+        place = ((grid[..., axis] + 1) * 0.5 * (size - 1)).clamp(0, size - 1)
+        low = place.floor().clamp(max=max(size - 2, 0))
+        places.append((low.long(), (low + 1).clamp(max=size - 1).long(), place - low))
+    (x0, x1, fx), (y0, y1, fy), (z0, z1, fz) = places
+    out = torch.zeros((n, c, *grid.shape[1:4]), dtype=x.dtype, device=x.device)
+    for (z, wz), (y, wy), (k, wx) in itertools.product(
+        ((z0, 1 - fz), (z1, fz)), ((y0, 1 - fy), (y1, fy)), ((x0, 1 - fx), (x1, fx))
+    ):
+        index = ((z * height + y) * width + k).reshape(n, 1, -1).expand(-1, c, -1)
+        out = out + flat.gather(2, index).reshape(out.shape) * (wz * wy * wx).unsqueeze(1)
+    return out
+
+
+class AdaptiveGridWarp(nn.Module):
+    """Resample a clip on a grid whose control points the clip itself moves.
+
+    ``y(p) = x(p + u(p))``: a small network reads `x` pooled to the control grid and gives each point an offset,
+    bounded to `bound` of the distance between two points, so that points never pass each other; `u` is the trilinear
+    interpolation of the offsets. Its last layer starts at zero: at first this is the identity.
+
+    Parameters
+    ----------
+    channels : int
+        C of the input.
+    size : (W_t, H, W)
+        Of the input; fixed, so that grids are buffers.
+    grid : (H, W, T)
+        Control points along each axis; at most as many as there are places.
+    hidden : int
+        Channels of the network.
+    bound : float
+        Below 0.5: how far a point may move, in distances between points.
+    temporal : bool
+        Whether points also move along w. False samples each slice by itself with 2-D sampling, for chips that have no
+        3-D one.
+    causal : bool
+        Whether slice w may depend on slices up to w only: every slice then has control points of its own, moved by
+        the mean of the slices so far, and backward in time only.
+
+    Notes
+    -----
+    Input and output (N, C, W_t, H, W). `folding` of the last control offsets is a penalty on grids that nearly fold.
+
+    References
+    ----------
+    .. [1] M. Jaderberg, K. Simonyan, A. Zisserman, K. Kavukcuoglu, "Spatial transformer networks", NIPS 2015,
+       arXiv:1506.02025.
+    .. [2] D. Rueckert et al., "Nonrigid registration using free-form deformations", IEEE TMI 18(8), 1999,
+       doi:10.1109/42.796284 (control points, folding).
+    """
+
+    identity: torch.Tensor
+    limit: torch.Tensor
+
+    def __init__(
+        self,
+        channels: int,
+        size: tuple[int, int, int],
+        grid: tuple[int, int, int] = (8, 8, 4),
+        *,
+        hidden: int = 16,
+        bound: float = 0.45,
+        temporal: bool = True,
+        causal: bool = False,
+    ) -> None:
+        super().__init__()
+        if not 0 < bound < 0.5:
+            raise FrameError(f"control points may move by less than half their distance: got a bound of {bound}")
+        slices, height, width = size
+        rows, columns, times = grid
+        self.size, self.temporal, self.causal = tuple(size), temporal, causal
+        self.grid = (slices if causal else min(times, slices), min(rows, height), min(columns, width))
+        axes = 3 if temporal else 2
+        self.offsets = nn.Sequential(nn.Conv3d(channels, hidden, 1), nn.ReLU(), nn.Conv3d(hidden, axes, 1))
+        last = self.offsets[-1]
+        assert isinstance(last, nn.Conv3d)
+        assert last.bias is not None
+        nn.init.zeros_(last.weight)
+        nn.init.zeros_(last.bias)
+        spacing = [2 / max(points - 1, 1) for points in (self.grid[2], self.grid[1], self.grid[0])][:axes]
+        still = [1.0 if points > 1 else 0.0 for points in (width, height, slices)][:axes]
+        limit = torch.tensor([bound * s * m for s, m in zip(spacing, still, strict=True)])
+        self.register_buffer("limit", limit.reshape(1, axes, 1, 1, 1), persistent=False)
+        lines = [torch.linspace(-1, 1, n) if n > 1 else torch.zeros(1) for n in (slices, height, width)]
+        w, y, x = torch.meshgrid(*lines, indexing="ij")
+        self.register_buffer("identity", torch.stack([x, y, w][:axes], 0).unsqueeze(0), persistent=False)
+
+    def control(self, x: torch.Tensor) -> torch.Tensor:
+        """Return the offsets of the control points, (N, 3 or 2, T, H, W) of x, y[, w] in units of [-1, 1]."""
+        if tuple(x.shape[2:]) != self.size:
+            raise FrameError(
+                f"this warp is made for {self.size} places: got {tuple(x.shape[2:])}", got=tuple(x.shape[2:])
+            )
+        if self.causal:
+            count = torch.arange(1, x.shape[2] + 1, device=x.device, dtype=x.dtype).reshape(1, 1, -1, 1, 1)
+            pooled = functional.adaptive_avg_pool3d(x, (x.shape[2], *self.grid[1:])).cumsum(2) / count
+        else:
+            pooled = functional.adaptive_avg_pool3d(x, self.grid)
+        raw = self.offsets(pooled)
+        moved = torch.tanh(raw)
+        if self.causal and self.temporal:
+            # Backward only; a shifted sigmoid starts near 0 and still has a slope there.
+            moved = torch.cat([moved[:, :2], -torch.sigmoid(raw[:, 2:] - 4)], 1)
+        return moved * self.limit.to(moved.dtype)
+
+    def field(self, control: torch.Tensor) -> torch.Tensor:
+        """Return the offsets of every place, (N, 3 or 2, W_t, H, W), from those of the control points."""
+        return functional.interpolate(control, self.size, mode="trilinear", align_corners=True)
+
+    def folding(self, control: torch.Tensor, margin: float = 0.1) -> torch.Tensor:
+        """Return the mean of ``relu(margin - det J)`` of the map's Jacobian J: 0 where it is far from folding."""
+        place = self.identity.to(control.dtype) + self.field(control)
+        sizes = place.shape[2:]
+        cells = [max(size - 1, 1) for size in sizes]
+        rows = []
+        for axis in range(place.shape[1]):  # x, y, w lie along the last, the second last and the third last axis
+            size = sizes[2 - axis]
+            if size == 1:  # an axis of one place cannot fold
+                step = torch.zeros_like(place)
+                step[:, axis] = 1
+            else:
+                step = (place.narrow(4 - axis, 1, size - 1) - place.narrow(4 - axis, 0, size - 1)) * ((size - 1) / 2)
+            rows.append(step[:, :, : cells[0], : cells[1], : cells[2]])
+        jacobian = torch.stack(rows, 2).movedim((1, 2), (-2, -1))
+        return functional.relu(margin - torch.linalg.det(jacobian)).mean()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return `x` resampled, of its own shape."""
+        place = self.identity.to(x.dtype) + self.field(self.control(x))
+        grid = place.movedim(1, -1)
+        if self.temporal:
+            return sample_grid(x, grid)
+        n, c, t, h, w = x.shape
+        slices = x.transpose(1, 2).reshape(n * t, c, h, w)
+        out = functional.grid_sample(slices, grid.reshape(n * t, h, w, 2), "bilinear", "border", align_corners=True)
+        return out.reshape(n, t, c, h, w).transpose(1, 2)
+
+
+class TimeWarp(nn.Module):
+    """Move a clip in time by offsets that a cubic B-spline gives, for cameras that were triggered apart.
+
+    ``y(t) = x(t + s(t))``, between frames by linear interpolation, beyond the ends the end frames. One knot is a
+    constant offset, more follow a drift.
+
+    Parameters
+    ----------
+    slices : int
+        Frames of the clip.
+    knots : int
+        Control values, 1 or at least 4.
+    offsets : sequence of float, optional
+        Frames; learned from 0 on where they are left out.
+
+    References
+    ----------
+    .. [1] C. de Boor, "A Practical Guide to Splines", 1978 (uniform cubic B-splines).
+    """
+
+    basis: torch.Tensor
+    frames: torch.Tensor
+
+    def __init__(self, slices: int, knots: int = 1, offsets: list[float] | None = None) -> None:
+        super().__init__()
+        if knots != 1 and knots < 4:
+            raise FrameError(f"a cubic spline has 1 or at least 4 control values: got {knots}")
+        self.slices = slices
+        start = torch.zeros(knots) if offsets is None else torch.tensor(offsets, dtype=torch.float32)
+        if len(start) != knots:
+            raise FrameError(f"one offset a knot: expected {knots}, got {len(start)}")
+        self.offsets = nn.Parameter(start, requires_grad=offsets is None)
+        self.register_buffer("basis", _spline_basis(slices, knots), persistent=False)
+        self.register_buffer("frames", torch.arange(slices, dtype=torch.float32), persistent=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return (N, C, W_t, H, W) at the moved times."""
+        if x.shape[2] != self.slices:
+            raise FrameError(f"this warp is made for {self.slices} frames: got {x.shape[2]}")
+        place = self.frames.to(x.dtype) + self.basis.to(x.dtype) @ self.offsets.to(x.dtype)
+        place = place.clamp(0, self.slices - 1)
+        low = place.detach().floor().clamp(max=max(self.slices - 2, 0))
+        share = (place - low).reshape(1, 1, -1, 1, 1)
+        first = x.index_select(2, low.long())
+        second = x.index_select(2, (low + 1).clamp(max=self.slices - 1).long())
+        return first + share * (second - first)
+
+
+def _spline_basis(slices: int, knots: int) -> torch.Tensor:
+    """Return (slices, knots): how much each control value counts at each frame; every row adds up to 1."""
+    if knots == 1:
+        return torch.ones(slices, 1)
+    basis = torch.zeros(slices, knots)
+    for frame in range(slices):
+        place = frame / max(slices - 1, 1) * (knots - 3)
+        first = min(int(place), knots - 4)
+        u = place - first
+        shares = ((1 - u) ** 3, 3 * u**3 - 6 * u**2 + 4, -3 * u**3 + 3 * u**2 + 3 * u + 1, u**3)
+        for i, share in enumerate(shares):
+            basis[frame, first + i] = share / 6
+    return basis
+
+
+# Convolution ----------------------------------------------------------------------------------------------------------
+
+
+class HDSConv(nn.Module):
+    """Depthwise convolution of space and of time apart, mixed by a gate that the whole tensor sets.
+
+    ``Y_c = (1 - g_c) PW_s(DW_2d(X[:, :C1]))_c + g_c PW_t(DW_w(X[:, C1:]))_c`` with
+    ``g = sigmoid(MLP(mean of X))``. ``mix="source"`` leaves space unscaled, as the first form of the equation did.
+
+    Parameters
+    ----------
+    space, time : int
+        C1 and c_t of the input.
+    channels : int
+        C of the output.
+    kernel, slices : int
+        Odd sides of the kernels in space and along w.
+    stride : int
+        In space.
+    mix : {"gate", "source"}
+        What the gate scales.
+    causal : bool
+        Whether the kernel along w looks backward only.
+
+    Notes
+    -----
+    Input (N, C1 + c_t, W_t, H, W), output (N, C, W_t, ceil(H / stride), ceil(W / stride)). Slices are folded into the
+    batch, so that both depthwise kernels are 2-D ones: on CPUs those are the quick ones.
+
+    References
+    ----------
+    .. [1] F. Chollet, "Xception: deep learning with depthwise separable convolutions", CVPR 2017, arXiv:1610.02357.
+    .. [2] D. Tran et al., "A closer look at spatiotemporal convolutions for action recognition", CVPR 2018,
+       arXiv:1711.11248 (space and time apart).
+    """
+
+    def __init__(
+        self,
+        space: int,
+        time: int,
+        channels: int,
+        *,
+        kernel: int = 3,
+        slices: int = 3,
+        stride: int = 1,
+        mix: Literal["gate", "source"] = "gate",
+        causal: bool = False,
+        hidden: int = 16,
+    ) -> None:
+        super().__init__()
+        if kernel % 2 == 0 or slices % 2 == 0 or space < 1 or time < 1:
+            raise FrameError(
+                f"kernels have odd sides and both halves have channels: got {kernel}, {slices}, {space} and {time}"
+            )
+        self.space, self.time, self.stride, self.mix, self.causal = space, time, stride, mix, causal
+        self.across = nn.Conv2d(space, space, kernel, stride, kernel // 2, groups=space, bias=False)
+        self.along = nn.Conv2d(time, time, (slices, 1), groups=time, bias=False)
+        self.from_space = nn.Conv2d(space, channels, 1, bias=False)
+        self.from_time = nn.Conv2d(time, channels, 1, bias=False)
+        self.gate = nn.Sequential(nn.Linear(space + time, hidden), nn.ReLU(), nn.Linear(hidden, channels))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return the mixed halves."""
+        n, c, t, h, w = x.shape
+        if c != self.space + self.time:
+            raise FrameError(f"expected {self.space} + {self.time} channels, got {c}", got=c)
+        gate = torch.sigmoid(self.gate(x.mean((2, 3, 4)))).reshape(n, 1, -1, 1, 1)
+        slices = x[:, : self.space].transpose(1, 2).reshape(n * t, self.space, h, w)
+        still = self.from_space(self.across(slices))
+        rows, columns = still.shape[2:]
+        moving = x[:, self.space :].reshape(n, self.time, t, h * w)
+        reach = self.along.kernel_size[0] - 1
+        before = reach if self.causal else reach // 2
+        moving = self.along(functional.pad(moving, (0, 0, before, reach - before)))
+        moving = moving.reshape(n, self.time, t, h, w).transpose(1, 2).reshape(n * t, self.time, h, w)
+        if self.stride > 1:
+            moving = functional.avg_pool2d(moving, self.stride, ceil_mode=True)
+        moving = self.from_time(moving)
+        still, moving = (part.reshape(n, t, -1, rows, columns) for part in (still, moving))
+        mixed: torch.Tensor = ((1 - gate) * still if self.mix == "gate" else still) + gate * moving
+        return mixed.transpose(1, 2)
+
+
+# Attention ------------------------------------------------------------------------------------------------------------
+
+
+class LocalManifoldAttention(nn.Module):
+    """Attention over the places around each place, which reaches less far where the tensor is bent.
+
+    ``logits = q.k / sqrt(d) - distance^2 / (2 sigma^2)`` over the neighbours within `radius`, those outside the tensor
+    masked, ``sigma = reach / (1 + kappa / kappa0)`` with the curvature kappa of the input; softmax in at least 32 bits.
+    The result is added to the input.
+
+    Parameters
+    ----------
+    channels : int
+        C, a multiple of `heads`.
+    size : (W_t, H, W)
+        Of the input; fixed, so that masks are buffers.
+    heads : int
+    radius : int
+        1: the 3 x 3 x 3 places around.
+    reach : float
+        sigma where nothing is bent, in places.
+    kappa0 : float
+        Curvature that halves it; starts there and is learned.
+    bent : {"gradient", "surface"}
+        Which curvature.
+    causal : bool
+        Whether neighbours in later slices are masked, too.
+
+    References
+    ----------
+    .. [1] A. Vaswani et al., "Attention is all you need", NIPS 2017, arXiv:1706.03762.
+    .. [2] A. Hassani et al., "Neighborhood attention transformer", CVPR 2023, arXiv:2204.07143.
+    .. [3] A. Henry et al., "Query-key normalization for transformers", EMNLP 2020, arXiv:2010.04245.
+    """
+
+    outside: torch.Tensor
+    distance: torch.Tensor
+
+    def __init__(
+        self,
+        channels: int,
+        size: tuple[int, int, int],
+        *,
+        heads: int = 4,
+        radius: int = 1,
+        reach: float = 1.5,
+        kappa0: float = 1.0,
+        bent: Curvature = "gradient",
+        causal: bool = False,
+    ) -> None:
+        super().__init__()
+        if channels % heads or radius < 1:
+            raise FrameError(
+                f"channels are a multiple of heads and the radius at least 1: got {channels}, {heads}, {radius}"
+            )
+        self.size, self.heads, self.radius, self.reach, self.causal = tuple(size), heads, radius, reach, causal
+        self.bent: Curvature = bent
+        self.qkv = nn.Conv3d(channels, 3 * channels, 1)
+        self.out = nn.Conv3d(channels, channels, 1)
+        self.log_kappa0 = nn.Parameter(torch.tensor(math.log(kappa0)))
+        steps = range(-radius, radius + 1)
+        self.around = [step for step in itertools.product(steps, steps, steps) if not (causal and step[0] > 0)]
+        inside = functional.pad(torch.ones(1, 1, *size), (radius,) * 6)[0, 0] > 0
+        outside = ~torch.stack([_shifted(inside, step, self.size, radius) for step in self.around])
+        self.register_buffer("outside", outside, persistent=False)
+        squared = torch.tensor([float(a * a + b * b + c * c) for a, b, c in self.around])
+        self.register_buffer("distance", squared.reshape(-1, 1, 1, 1), persistent=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return `x` and what its neighbourhoods add to it."""
+        n, c, *places = x.shape
+        if tuple(places) != self.size:
+            raise FrameError(f"this attention is made for {self.size} places: got {tuple(places)}", got=tuple(places))
+        q, k, v = self.qkv(x).reshape(n, 3, self.heads, c // self.heads, *places).unbind(1)
+        q, k = (_normalized(part) for part in (q, k))
+        r = self.radius
+        padded_k, padded_v = (functional.pad(part.flatten(0, 1), (r,) * 6) for part in (k, v))
+        q = _wide(q)
+        scores = torch.stack([(q * self._moved(padded_k, step, n)).sum(2) for step in self.around], 2)
+        weights = self._weights(scores / math.sqrt(c // self.heads), x).to(v.dtype)
+        mixed = torch.zeros_like(v)
+        for i, step in enumerate(self.around):
+            mixed = mixed + weights[:, :, i].unsqueeze(2) * self._moved(padded_v, step, n)
+        added: torch.Tensor = self.out(mixed.reshape(n, c, *places))
+        return x + added
+
+    def _moved(self, padded: torch.Tensor, step: tuple[int, int, int], n: int) -> torch.Tensor:
+        moved = _shifted(padded, step, self.size, self.radius)
+        return moved.reshape(n, self.heads, *moved.shape[1:])
+
+    def _weights(self, scores: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        """Return the softmax over neighbours of (N, heads, K, W_t, H, W) scores."""
+        kappa = curvature(x, self.bent, causal=self.causal).unsqueeze(2)
+        sigma = self.reach / (1 + kappa / self.log_kappa0.exp())
+        logits = scores - self.distance.to(scores.dtype) / (2 * sigma.to(scores.dtype) ** 2)
+        return torch.softmax(logits.masked_fill(self.outside, -math.inf), 2)
+
+
+def _shifted(padded: torch.Tensor, step: tuple[int, int, int], size: tuple[int, ...], radius: int) -> torch.Tensor:
+    """Return the places of a tensor padded by `radius` that lie `step` away from its own."""
+    for axis, (s, n) in enumerate(zip(step, size, strict=True), -3):
+        padded = padded.narrow(axis, radius + s, n)
+    return padded
+
+
+def _normalized(x: torch.Tensor) -> torch.Tensor:
+    """Return (N, heads, d, ...) with mean 0 and variance 1 over d, so that no product runs away."""
+    wide = _wide(x)
+    centred = wide - wide.mean(2, keepdim=True)
+    return (centred * torch.rsqrt(centred.pow(2).mean(2, keepdim=True) + 1e-6)).to(x.dtype)
+
+
+# Projection and normalisation -----------------------------------------------------------------------------------------
+
+
+class TemporalGradientProjection(nn.Module):
+    """How much each place changes in the way of each prototype.
+
+    ``score = P g / (|g| + eps)`` with the gradient g along w of the channels (central differences, one-sided at the
+    ends) and orthonormal prototypes P: a cosine, in [-1, 1]. A principal component has no sign of its own, so `absolute`
+    scores are the default.
+
+    Parameters
+    ----------
+    channels : int
+        C.
+    prototypes : int
+        At most C.
+
+    Notes
+    -----
+    Input (N, C, W_t, H, W), output (N, prototypes, W_t, H, W). `fit` sets the prototypes; until then they are the first
+    axes.
+
+    References
+    ----------
+    .. [1] I. T. Jolliffe, "Principal Component Analysis", 2nd edition, 2002.
+    """
+
+    prototypes: torch.Tensor
+
+    def __init__(self, channels: int, prototypes: int = 32, *, absolute: bool = True, causal: bool = False) -> None:
+        super().__init__()
+        if not 1 <= prototypes <= channels:
+            raise FrameError(f"prototypes are at most as many as channels: got {prototypes} of {channels}")
+        self.absolute, self.causal = absolute, causal
+        self.register_buffer("prototypes", torch.eye(prototypes, channels))
+
+    @torch.no_grad()
+    def fit(self, x: torch.Tensor) -> None:
+        """Take the principal directions of the changes in `x` (N, C, W_t, H, W) as prototypes.
+
+        Directions are signed so that their largest part is positive; where `x` changes in fewer ways than there are
+        prototypes, axes orthogonal to them fill up.
+        """
+        changes = differences(x.double(), 2).movedim(1, -1).reshape(-1, x.shape[1])
+        _, values, ways = torch.linalg.svd(changes.T @ changes)
+        count = len(self.prototypes)
+        found = ways[:count]
+        rank = int((values[:count] > values[0] * 1e-12).sum()) if float(values[0]) > 0 else 0
+        if rank < count:
+            rest = torch.cat([found[:rank], torch.eye(x.shape[1], dtype=torch.float64, device=x.device)])
+            found = torch.linalg.qr(rest.T)[0].T[:count]
+        largest = found.gather(1, found.abs().argmax(1, keepdim=True))
+        self.prototypes.copy_(found * torch.sign(largest))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return the scores."""
+        if x.shape[2] < 2:
+            raise FrameError(f"a gradient along w needs at least 2 slices: got {x.shape[2]}")
+        change = differences(_wide(x), 2, causal=self.causal)
+        length = change.pow(2).sum(1, keepdim=True)
+        unit = change * torch.where(length > 0, torch.rsqrt(length.clamp_min(1e-24)), torch.zeros_like(length))
+        score = torch.einsum("pc,nctyx->nptyx", self.prototypes.to(unit.dtype), unit)
+        return (score.abs() if self.absolute else score).to(x.dtype)
+
+
+class ManifoldAwareBatchNorm(nn.Module):
+    """Batch normalisation whose running statistics follow slowly where the batch is bent.
+
+    ``m = clip(momentum * 2 / (1 + kbar / kref), least, most)`` with the batch's mean curvature kbar and its running
+    mean kref. Normalises with the batch in training, with the running statistics in evaluation.
+
+    Parameters
+    ----------
+    channels : int
+    momentum : float
+        Where the batch is as bent as usual.
+    limits : (least, most)
+
+    Notes
+    -----
+    Only what evaluation uses depends on the curvature: training steps are those of ordinary batch normalisation.
+
+    References
+    ----------
+    .. [1] S. Ioffe, C. Szegedy, "Batch normalization", ICML 2015, arXiv:1502.03167.
+    """
+
+    mean: torch.Tensor
+    variance: torch.Tensor
+    usual: torch.Tensor
+
+    def __init__(
+        self, channels: int, *, momentum: float = 0.1, limits: tuple[float, float] = (0.01, 0.3), eps: float = 1e-5
+    ) -> None:
+        super().__init__()
+        self.momentum, self.limits, self.eps = momentum, limits, eps
+        self.weight, self.bias = nn.Parameter(torch.ones(channels)), nn.Parameter(torch.zeros(channels))
+        self.register_buffer("mean", torch.zeros(channels))
+        self.register_buffer("variance", torch.ones(channels))
+        self.register_buffer("usual", torch.zeros(()))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return `x` normalised per channel."""
+        if not self.training:
+            mean, variance = self.mean, self.variance
+        else:
+            wide = _wide(x)
+            variance, mean = torch.var_mean(wide, (0, 2, 3, 4), correction=0)
+            self._follow(x.detach(), mean.detach(), variance.detach())
+        scale = self.weight * torch.rsqrt(variance + self.eps).to(self.weight.dtype)
+        shift = self.bias - mean.to(self.weight.dtype) * scale
+        return torch.addcmul(_channels(shift, x), x, _channels(scale, x))
+
+    @torch.no_grad()
+    def _follow(self, x: torch.Tensor, mean: torch.Tensor, variance: torch.Tensor) -> None:
+        bent = curvature(x).mean().to(self.usual.dtype)
+        usual = torch.where(self.usual > 0, self.usual, bent)
+        momentum = (self.momentum * 2 / (1 + bent / usual.clamp_min(1e-12))).clamp(*self.limits)
+        count = x.numel() // x.shape[1]
+        self.mean.lerp_(mean.to(self.mean.dtype), momentum)
+        self.variance.lerp_((variance * (count / max(count - 1, 1))).to(self.variance.dtype), momentum)
+        self.usual.copy_(usual.lerp(bent, 0.1))
+
+
+def _channels(values: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    return values.to(x.dtype).reshape(1, -1, 1, 1, 1)
+
+
+# Token merging --------------------------------------------------------------------------------------------------------
+
+
+def merge_tokens(tokens: torch.Tensor, sizes: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Merge the `count` most alike pairs of tokens, each of one token at an even and one at an odd place.
+
+    Parameters
+    ----------
+    tokens : (N, L, D)
+    sizes : (N, L)
+        How many tokens each stands for.
+    count : int
+        At most L // 2.
+
+    Returns
+    -------
+    (N, L - count, D) means weighted by size, and (N, L - count) sizes
+        In the order of their places; a merged token stands at its odd one.
+
+    References
+    ----------
+    .. [1] D. Bolya et al., "Token merging: your ViT but faster", ICLR 2023, arXiv:2210.09461 (bipartite soft matching).
+    """
+    length = tokens.shape[1]
+    count = min(count, length // 2)
+    if count <= 0:
+        return tokens, sizes
+    even, odd = tokens[:, ::2], tokens[:, 1::2]
+    size_even, size_odd = sizes[:, ::2], sizes[:, 1::2]
+    unit_even, unit_odd = (functional.normalize(_wide(part), dim=-1) for part in (even, odd))
+    best, partner = (unit_even @ unit_odd.transpose(1, 2)).max(2)
+    order = torch.argsort(best, dim=1, descending=True, stable=True)
+    merged, kept = order[:, :count], order[:, count:].sort(1).values
+    target = partner.gather(1, merged)
+    weight = size_even.gather(1, merged)
+    moved = even.gather(1, _wider(merged, even)) * weight.unsqueeze(-1)
+    total = size_odd.scatter_add(1, target, weight)
+    summed = (odd * size_odd.unsqueeze(-1)).scatter_add(1, _wider(target, odd), moved)
+    result = torch.cat([even.gather(1, _wider(kept, even)), summed / total.unsqueeze(-1)], 1)
+    places = torch.cat([2 * kept, (2 * torch.arange(odd.shape[1], device=odd.device) + 1).expand(len(odd), -1)], 1)
+    order = places.argsort(1)
+    return result.gather(1, _wider(order, result)), torch.cat([size_even.gather(1, kept), total], 1).gather(1, order)
+
+
+def _wider(index: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    return index.unsqueeze(-1).expand(-1, -1, like.shape[-1])
+
+
+class TokenMerging(nn.Module):
+    """Merge tokens until `keep` are left; `enabled` False keeps them all, for tasks of fine order in time.
+
+    Input (N, L, D) and output (N, `keep`, D) with the sizes (N, `keep`): attention over merged tokens adds the logarithm
+    of their sizes to its logits, so that a token that stands for many counts as many.
+    """
+
+    def __init__(self, keep: int, *, enabled: bool = True) -> None:
+        super().__init__()
+        if keep < 1:
+            raise FrameError(f"at least one token stays: got {keep}")
+        self.keep, self.enabled = keep, enabled
+
+    def forward(self, tokens: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the tokens that are left, and how many each stands for."""
+        sizes = torch.ones(tokens.shape[:2], dtype=tokens.dtype, device=tokens.device)
+        while self.enabled and tokens.shape[1] > self.keep:
+            tokens, sizes = merge_tokens(tokens, sizes, min(tokens.shape[1] - self.keep, tokens.shape[1] // 2))
+        return tokens, sizes
