@@ -10,6 +10,7 @@ import pytest
 from tests.drivers.live_runs import FPS, Run, picture
 
 import hyperframes as hf
+from hyperframes.scheduling.sizing import LiveLoad, budget_for_size
 
 pytestmark = pytest.mark.requirement("B21", "B33")
 
@@ -95,6 +96,49 @@ def test_the_latency_trigger_seals_before_waiting_longer_would_break_the_budget(
     totals = run.live.stats()["latency_seconds"]["total"]
     assert totals["p95"] <= 0.2
     assert {seen["seal_reason"] for seen in run.kinds("sealed")} >= {"latency"}
+
+
+@pytest.mark.requirement("B44")
+def test_a_preset_stands_for_size_and_timeout():
+    assert hf.LiveRuntime(packing="balanced").packing == hf.Packing(size=8, timeout=0.3)
+    with pytest.raises(hf.PipelineError, match="preset: expected one of latency-first, balanced, throughput-first"):
+        hf.LiveRuntime(packing="fast")
+
+
+@pytest.mark.requirement("B39", "B97", "W4")
+def test_with_a_latency_and_no_size_the_size_follows_from_how_long_operators_take():
+    cost = [0.010]
+    run = Run(
+        packing=hf.Packing(latency=0.5),
+        operator=second_pixel,
+        service=lambda entries: cost[0] * sum(entry.frames for entry in entries),
+    )
+    run.play(["a", "b"], 90)
+    assert run.live._size == 9
+    cost[0] = 0.0163  # two streams of 30 frames/s: 98 % of the worker, and a burst of two takes long
+    run.play(["a", "b"], 150, first=90)
+    assert run.live._size < 9
+    run.stop()
+
+
+@pytest.mark.requirement("B36", "B38", "B40", "W4")
+@pytest.mark.parametrize(
+    ("sources", "size", "base", "per_frame"), [(1, 8, 0.02, 0.005), (3, 6, 0.01, 0.004), (1, 1, 0.015, 0)]
+)
+def test_the_latency_that_the_budget_foretells_is_the_one_measured(sources, size, base, per_frame):
+    load = LiveLoad(fps=30, sources=sources, infer_base=base, infer_per_frame=per_frame)
+    foretold = budget_for_size(load, size, latency=0.8)
+    assert foretold.feasible
+    run = Run(
+        packing=hf.Packing(size=size, timeout=foretold.timeout_seconds),
+        queue=foretold.queue_depth + sources,
+        operator=second_pixel,
+        service=lambda entries: sum(base + per_frame * entry.frames for entry in entries),
+    )
+    run.play([f"cam{i}" for i in range(sources)], 20 * size)
+    longest = run.live.stats()["latency_seconds"]["total"]["max"]
+    assert longest == pytest.approx(foretold.latency.total, rel=0.15)
+    run.stop()
 
 
 def test_a_change_of_size_seals_what_is_there_and_begins_an_epoch():

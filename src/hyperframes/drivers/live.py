@@ -13,6 +13,7 @@ import queue as queue_module
 import threading
 import time
 import uuid
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -24,6 +25,7 @@ from hyperframes.drivers.crew import ThreadCrew
 from hyperframes.drivers.dispatch import Dispatch, Entry, LivePlan, check_spatial, plan_for, values_of
 from hyperframes.drivers.feeders import Feeder, feeder_for
 from hyperframes.drivers.ledger import Latencies, total_of
+from hyperframes.drivers.live_config import preset_packing
 from hyperframes.drivers.station import Room, Station, Thinning, copy_frame
 from hyperframes.errors import FrameError, PipelineError, without_credentials
 from hyperframes.frames import FrameSpec
@@ -32,7 +34,7 @@ from hyperframes.packing import Instants, Packer, Packing, Series, SlabPool, sla
 from hyperframes.packing.assemble import OPEN_GROUPS, PACK_SHARE
 from hyperframes.pipeline import Pipeline
 from hyperframes.scheduling.degrade import RUNGS, Ladder
-from hyperframes.scheduling.sizing import queue_depth_for
+from hyperframes.scheduling.sizing import LiveLoad, budget_for_latency, fit_cost, queue_depth_for
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -54,6 +56,10 @@ MARK_NS, RATE_MARKS = 250_000_000, 8
 """How often frames are counted, and how many counts are kept: frames a second are measured over 2 s."""
 UNBOUNDED = 1 << 30
 """Hyperframes in the queue where writers wait: the memory of the streams is the bound."""
+TUNE_NS, TUNE_LEAST = 1_000_000_000, 8
+"""How often the size is chosen anew, and after how many hyperframes at least."""
+USUAL_FPS, SIZE_MOST = 30, 64
+"""Where the size follows from a budget, before the rate is known; and the largest that memory is planned for then."""
 DEPTH_LEAST = 8
 """Hyperframes that there is memory for to wait, at least."""
 
@@ -121,8 +127,9 @@ class LiveRuntime:
     ----------
     sources : mapping of name to source, sequence of sources, or source, optional
         URLs and devices, or what `hyperframes.open` takes (replayed); more may come by `add_source` or `feed`.
-    packing : Packing, optional
-        How frames become hyperframes.
+    packing : Packing or str, optional
+        How frames become hyperframes; or a preset: ``latency-first``, ``balanced``, ``throughput-first``. With a latency and
+        no size, the size follows from the budget, and goes on to follow from how long operators are seen to take.
     operator : operator or sequence of operators, optional
         As for `hyperframes.run`. None: results have no value, only who and when.
     on_result : function or sequence of functions, optional
@@ -174,7 +181,7 @@ class LiveRuntime:
         self,
         sources: Any = None,
         *,
-        packing: Packing | None = None,
+        packing: Packing | str | None = None,
         operator: Any = None,
         on_result: Callable[[LiveResult], Any] | Iterable[Callable[[LiveResult], Any]] | None = None,
         queue: int | None = None,
@@ -198,7 +205,7 @@ class LiveRuntime:
         for name, value in {"queue": queue, "workers": workers, "join": join}.items():
             if value is not None and value < 1:
                 raise PipelineError(f"{name}: expected at least 1, got {value}", got=value)
-        self.packing = packing or Packing()
+        self.packing = Packing(**preset_packing(packing)) if isinstance(packing, str) else packing or Packing()
         self.id = run_id or uuid.uuid4().hex[:8]
         self.pipeline = Pipeline.of("live", operator, **dict(options or {}))
         self.thinning = Thinning()
@@ -235,6 +242,12 @@ class LiveRuntime:
         self._ladder = Ladder() if when_full == "degrade" else None
         self._level = self._overflows = 0
         self._most = self._size = self.packing.instants
+        self._tunes = self.packing.kind == "temporal" and self.packing.size is None and self.packing.latency is not None
+        if self._tunes:
+            self._most = self._size = max(1, min(SIZE_MOST, int(PACK_SHARE * (self.packing.latency or 0) * USUAL_FPS)))
+        self._costs: deque[tuple[int, float]] = deque(maxlen=64)
+        self._tuned_ns = 0
+        self._infeasible = ""
         self._ended = False
         self._fault: Exception | None = None
         self._watched_ns = self._marked_ns = self._look_ns = 0
@@ -701,6 +714,39 @@ class LiveRuntime:
                 station.marks.append((now, station.account.captured))
                 del station.marks[:-RATE_MARKS]
             self._set_depth()
+        if self._tunes and now - self._tuned_ns >= TUNE_NS and len(self._costs) >= TUNE_LEAST:
+            self._tuned_ns = now
+            self._tune()
+
+    def _tune(self) -> None:
+        """Choose the size anew that keeps the latency, from what is seen to arrive and how long operators take (W4)."""
+        there = [station for station in tuple(self._stations.values()) if station.spec is not None and not station.over]
+        if not there or self._level:
+            return
+        base, per_frame = fit_cost([n for n, _ in self._costs], [t for _, t in self._costs])
+        halo = max((plan.plan.halo for plan in tuple(self._plans.values())), key=lambda halo: halo.total)
+        load = LiveLoad(
+            fps=max(1e9 / station.period_ns for station in there),
+            sources=len(there),
+            infer_base=base,
+            infer_per_frame=per_frame,
+            workers=self._workers,
+            halo_before=halo.before,
+            halo_after=halo.after,
+        )
+        answer = budget_for_latency(load, self.packing.latency or 1.0, max_size=self._most)
+        if answer.size != self._size:
+            self._resize(answer.size)
+        why = "; ".join(answer.reasons)
+        if bool(why) != bool(self._infeasible):
+            self._infeasible = why
+            if why:
+                self._tell("warning", message=f"the latency cannot be kept: {why}")
+
+    def _resize(self, size: int) -> None:
+        self._size = size
+        for station in tuple(self._stations.values()):
+            station.resize(size)
 
     def _take(self, entry: Entry) -> None:
         """Queue a sealed hyperframe."""
@@ -814,6 +860,7 @@ class LiveRuntime:
         self._took_ns += (took - self._took_ns) / 16 if self._took_ns else took
         self._spread_ns += (abs(took - self._took_ns) - self._spread_ns) / 16
         ran = entry.done_ns - entry.started_ns
+        self._costs.append((max(1, entry.frames), ran / 1e9))
         self._infer_ns += (ran - self._infer_ns) / 16 if self._infer_ns else ran
         self._observe("delivered", entry)
 
@@ -862,9 +909,7 @@ class LiveRuntime:
         rung = RUNGS[level]
         self.thinning.every = rung.every
         if self.packing.kind == "temporal":
-            self._size = max(1, round(self._most * rung.size_share))
-            for station in tuple(self._stations.values()):
-                station.resize(self._size)
+            self._resize(max(1, round(self._most * rung.size_share)))
         self._tell("degraded" if level > before else "recovered", level=level, rule=rung.rule)
 
     # Watching -----------------------------------------------------------------------------------------------------------

@@ -258,12 +258,12 @@ class ClockFit:
     def __init__(self, stretch_ns: int = 1_000_000_000, stretches: int = 120) -> None:
         self._stretch_ns = stretch_ns
         self._least: deque[tuple[int, int]] = deque(maxlen=stretches)  # (arrival, arrival - capture)
-        self._began = -1
+        self._began: int | None = None
 
     def add(self, capture_ns: int, arrival_ns: int) -> None:
         """Take note of one frame."""
         delay = arrival_ns - capture_ns
-        if self._began < 0 or not 0 <= arrival_ns - self._began < self._stretch_ns:
+        if self._began is None or abs(arrival_ns - self._began) >= self._stretch_ns:
             self._began = arrival_ns
             self._least.append((arrival_ns, delay))
         elif delay < self._least[-1][1]:
@@ -272,7 +272,7 @@ class ClockFit:
     def forget(self) -> None:
         """Begin anew: another clock, or the same after a step."""
         self._least.clear()
-        self._began = -1
+        self._began = None
 
     @property
     def offset_ns(self) -> int | None:

@@ -26,6 +26,9 @@ RUNGS = (
 )
 
 
+SETTLES = 3
+
+
 class Ladder:
     """Looks at how full the queue is and says which rung to stand on.
 
@@ -34,7 +37,7 @@ class Ladder:
     down_share, up_share : float
         Fuller than the first for `down_ns`: one rung down. Emptier than the second for `up_ns`: one rung up.
     down_ns, up_ns : int
-        How long. Each relapse within `up_ns` after a step up doubles the time until the next one, up to eight times.
+        How long; `SETTLES` times as long for a second step down, since a queue takes its time to empty. Each relapse within `up_ns` after a step up doubles the time until the next one, up to eight times.
     """
 
     def __init__(
@@ -59,7 +62,8 @@ class Ladder:
         elif share < (self._down_share + self._up_share) / 2:  # a queue that is full loses one now and then
             self._full_since = None
         self._calm_since = (self._calm_since or now_ns) if share <= self._up_share else None
-        if self._full_since is not None and now_ns - self._full_since >= self._down_ns and self.level < len(RUNGS) - 1:
+        patience = self._down_ns if self.level == 0 else SETTLES * self._down_ns
+        if self._full_since is not None and now_ns - self._full_since >= patience and self.level < len(RUNGS) - 1:
             self._step_down(now_ns)
         elif self._calm_since is not None and now_ns - self._calm_since >= self._patience * self._up_ns and self.level:
             self.level -= 1

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from hyperframes.errors import PipelineError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
 __all__ = [
     "PRESETS",
@@ -28,6 +28,7 @@ __all__ = [
     "choose_size",
     "cost_per_frame",
     "default_size",
+    "fit_cost",
     "knee",
     "largest_size_in",
     "makespan",
@@ -506,6 +507,33 @@ PRESETS: dict[str, tuple[int, float]] = {
 }
 """Usual combinations of size and timeout in seconds (B44), for sources of about 30 frames/s: hyperframes of 4, 8 and 16
 fill in 100, 233 and 500 ms there, just within the timeout."""
+
+
+def fit_cost(frames: Sequence[int], seconds: Sequence[float]) -> tuple[float, float]:
+    """Return what an operator takes per hyperframe and per frame, from how long hyperframes took: least squares, not below 0.
+
+    Where all had the same number of frames nothing tells the two apart, and all of it counts per frame.
+
+    Parameters
+    ----------
+    frames : sequence of int
+        How many each had; at least one.
+    seconds : sequence of float
+        How long each took.
+
+    Examples
+    --------
+    >>> base, per_frame = fit_cost([1, 4, 8], [0.025, 0.040, 0.060])
+    >>> round(base, 6), round(per_frame, 6)
+    (0.02, 0.005)
+    """
+    mean_n, mean_t = sum(frames) / len(frames), sum(seconds) / len(seconds)
+    spread = sum((n - mean_n) ** 2 for n in frames)
+    if not spread:
+        return 0.0, mean_t / mean_n
+    per_frame = sum((n - mean_n) * (t - mean_t) for n, t in zip(frames, seconds, strict=True)) / spread
+    per_frame = min(max(per_frame, 0.0), mean_t / mean_n)
+    return mean_t - per_frame * mean_n, per_frame
 
 
 def queue_depth_for(frames_per_second: float, queue_seconds: float, size: int) -> int:
