@@ -224,7 +224,8 @@ def test_other_inputs_and_parameters_are_refused():
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=60), st.data())
 def test_chosen_frames_are_in_order_and_as_many_as_asked_for(weights, data):
     count = data.draw(st.integers(1, len(weights)))
-    chosen = choose_frames(weights, count).tolist()
+    starts = data.draw(st.lists(st.integers(0, len(weights) - 1), max_size=5, unique=True).map(sorted))
+    chosen = choose_frames(weights, count, starts=starts).tolist()
     assert len(chosen) == count
     assert chosen == sorted(set(chosen))
     assert chosen[0] >= 0
@@ -238,6 +239,19 @@ def test_each_chosen_frame_stands_for_as_much_weight():
     chosen = choose_frames(weights, 12)
     assert ((chosen >= 50) & (chosen < 60)).sum() == 10
     assert choose_frames(weights, 100).tolist() == list(range(100))
+
+
+def test_a_heavy_shot_does_not_take_all_frames():
+    weights = np.concatenate([np.full(30, 0.1), np.full(30, 1.0), np.full(40, 0.1)])
+    assert choose_frames(weights, 1, starts=[30, 60]).tolist() == [44]
+    assert choose_frames(weights, 4, starts=[30, 60]).tolist() == [15, 37, 52, 80]
+    chosen = choose_frames(weights, 20, starts=[30, 60])
+    assert ((chosen >= 30) & (chosen < 60)).sum() == 12  # by the root of its weight; by weight it would be 17
+    frames = footage(still(1, 40), moving(2, 40, 3), still(3, 40))
+    assert set(find_anchors(frames).choose(12) // 40) == {0, 1, 2}
+
+
+def test_more_frames_than_there_are_cannot_be_chosen():
     with pytest.raises(FrameError, match="frames to choose: expected from 1 to 3, as many as there are, got 4"):
         choose_frames([1, 1, 1], 4)
 

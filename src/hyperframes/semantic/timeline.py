@@ -68,8 +68,9 @@ class Timeline:
         return tuple(anchor for anchor in self.anchors if anchor.kind in {"cut", "fade"})
 
     def choose(self, count: int) -> Array:
-        """Return the positions of `count` frames to look at, (count,) int64, ascending; see `choose_frames`."""
-        return self.index[choose_frames(self.weights, count)]
+        """Return the positions of `count` frames to look at, (count,) int64, ascending: see `choose_frames`."""
+        starts = np.searchsorted(self.seconds, np.array([anchor.seconds for anchor in self.cuts]) - 1e-6)
+        return self.index[choose_frames(self.weights, count, starts=starts.tolist())]
 
 
 def find_anchors(
@@ -150,11 +151,14 @@ def _timeline(found: Records, segments: Records, weights: Records) -> Timeline:
     )
 
 
-def choose_frames(weights: Sequence[float] | Array, count: int, *, floor: float = 0.02) -> Array:
-    """Return which `count` frames to look at, so that each stands for as much weight as any other.
+def choose_frames(
+    weights: Sequence[float] | Array, count: int, *, starts: Sequence[int] = (), floor: float = 0.02
+) -> Array:
+    """Return which `count` frames to look at: those of much weight, but not all of one shot.
 
-    The weights, plus `floor` each so that still stretches are not forgotten, are cut into `count` parts of equal sum; of
-    each part the middle frame by weight is taken.
+    Frames are shared out over the shots one by one, each to the shot with the greatest ``sqrt(weight) / (frames + 1)``, and
+    none to a shot that has no more. Within a shot, its weights are cut into parts of equal sum, and the middle frame by
+    weight of each part is taken.
 
     Parameters
     ----------
@@ -162,8 +166,10 @@ def choose_frames(weights: Sequence[float] | Array, count: int, *, floor: float 
         In [0, 1].
     count : int
         From 1 to N.
+    starts : sequence of int
+        First frames of shots, ascending; a shot that begins at frame 0 need not be told.
     floor : float
-        What a frame without any weight counts.
+        What is added to every weight, so that still stretches are not forgotten.
 
     Returns
     -------
@@ -186,10 +192,22 @@ def choose_frames(weights: Sequence[float] | Array, count: int, *, floor: float 
             expected=(1, len(wanted)),
             got=count,
         )
-    total = np.cumsum(wanted)
+    edges = np.unique([0, *starts, len(wanted)])
+    lengths = np.diff(edges)
+    shares = np.sqrt(np.add.reduceat(wanted, edges[:-1]))
+    given = np.zeros(len(lengths), np.int64)
+    for _ in range(count):
+        given[np.argmax(np.where(given < lengths, shares / (given + 1), -1.0))] += 1
+    shots = zip(edges[:-1], edges[1:], given, strict=True)
+    return np.concatenate([start + _middles(wanted[start:stop], number) for start, stop, number in shots if number])
+
+
+def _middles(weights: Array, count: int) -> Array:
+    """Return the middle frame by weight of each of `count` parts of equal weight, no two the same."""
+    total = np.cumsum(weights)
     middles = (np.arange(count) + 0.5) * total[-1] / count
     chosen: Array = np.searchsorted(total, middles).astype(np.int64)
     # Heavy frames may stand in the middle of two parts: move to the next free one, never past the end.
     order = np.arange(count)
     chosen = np.maximum.accumulate(chosen - order) + order
-    return np.asarray(np.minimum(chosen, len(wanted) - count + order))
+    return np.asarray(np.minimum(chosen, len(weights) - count + order))
