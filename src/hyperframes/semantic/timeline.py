@@ -198,7 +198,7 @@ def choose_frames(
     given = np.zeros(len(lengths), np.int64)
     for _ in range(count):
         given[np.argmax(np.where(given < lengths, shares / (given + 1), -1.0))] += 1
-    shots = zip(edges[:-1], edges[1:], given, strict=True)
+    shots = zip(edges[:-1].tolist(), edges[1:].tolist(), given.tolist(), strict=True)
     return np.concatenate([start + _middles(wanted[start:stop], number) for start, stop, number in shots if number])
 
 
