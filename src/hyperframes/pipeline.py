@@ -345,7 +345,8 @@ def _chain(operators: Any, first: str) -> tuple[Stage, ...]:
         stage = item if isinstance(item, Stage) else None
         if stage is None:
             operator = create(item)
-            stage = Stage(_unused(operator.name, names), operator, (previous,))
+            reads = (*stages[-1].inputs[:1], previous) if operator.reads_both and stages else (previous,)
+            stage = Stage(_unused(operator.name, names), operator, reads)
         if stage.name in names:
             raise PipelineError(f"two stages are named {stage.name!r}", stage=stage.name)
         names.add(stage.name)

@@ -192,6 +192,8 @@ class Operator(ABC):
     takes seconds is in any measured time."""
     formats: ClassVar[tuple[str, ...] | None] = None
     """Pixel formats it takes; a picture in another one is converted to the nearest before it. None: any planes."""
+    reads_both: ClassVar[bool] = False
+    """In a plain chain: whether it reads what the operator before it read, and then what that one made of it."""
     wants_layout: ClassVar[Layout | None] = None
     """Axis order of pictures that its innermost loop wants; another one is converted once, for all who want it."""
 
