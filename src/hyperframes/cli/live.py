@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from hyperframes.drivers.live import LiveResult, LiveRuntime
     from hyperframes.drivers.live_config import LiveConfig
+    from hyperframes.drivers.replay import Rebuilt
 
 __all__ = ["live"]
 
@@ -153,6 +154,14 @@ def live(
             metavar="DIR", help="Keep what comes in, so that 'replay' can make it again.", rich_help_panel=OUTPUT
         ),
     ] = None,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume",
+            help="First work on what was sealed and not done when the last run ended; needs --journal and --record.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = False,
     serve: Annotated[
         str | None,
         typer.Option(metavar="HOST:PORT", help="Serve /metrics, /stats and /healthz.", rich_help_panel=OUTPUT),
@@ -187,7 +196,7 @@ def live(
         raise PipelineError(
             "a live run needs a source", hint="For example: hyperframes live --source rtsp://10.0.0.7/main"
         )
-    stats = _run(chosen, drain=not no_drain, quiet=quiet)
+    stats = _run(chosen, drain=not no_drain, resume=resume, quiet=quiet)
     print(json.dumps(stats, indent=2)) if as_json else _print(stats)
 
 
@@ -213,7 +222,20 @@ def _named(text: str, number: int) -> tuple[str, str]:
     return (name, url) if equals and name.replace("-", "_").isidentifier() else (f"cam{number}", text)
 
 
-def _run(chosen: LiveConfig, *, drain: bool, quiet: bool) -> dict[str, Any]:
+def _left_over(chosen: LiveConfig) -> list[Rebuilt]:
+    """Return what the last run of this journal had sealed and not brought to an end."""
+    from hyperframes.drivers.replay import unfinished
+
+    journal, record = (chosen.output.get(name) for name in ("journal", "record"))
+    if not journal or not record:
+        raise PipelineError(
+            f"--resume works on what a journal and a recording hold: got no --{'record' if journal else 'journal'}",
+            hint="For example: --journal plant.journal --record recordings --resume",
+        )
+    return unfinished(Path(journal), Path(record)) if Path(journal).is_file() else []
+
+
+def _run(chosen: LiveConfig, *, drain: bool, resume: bool, quiet: bool) -> dict[str, Any]:
     from hyperframes.drivers.live import LiveRuntime
 
     run = dict(chosen.run)
@@ -221,6 +243,7 @@ def _run(chosen: LiveConfig, *, drain: bool, quiet: bool) -> dict[str, Any]:
     seconds = run.pop("duration", None)
     run.pop("preset", None)
     options: dict[str, Any] = {name: run.pop(name) for name in ("boundary", "pixel_format") if name in run}
+    left = _left_over(chosen) if resume else []
     with contextlib.ExitStack() as stack:
         journal = None
         if path := chosen.output.get("journal"):
@@ -242,6 +265,7 @@ def _run(chosen: LiveConfig, *, drain: bool, quiet: bool) -> dict[str, Any]:
             pace=pace,
             options=options,
             recorder=recorder,
+            resume=left,
             instruments=tuple(i for i in (journal, console, _Teller(quiet=quiet)) if i is not None),
             first_sequence=0 if journal is None else journal.next_sequence,
             **run,
@@ -249,7 +273,7 @@ def _run(chosen: LiveConfig, *, drain: bool, quiet: bool) -> dict[str, Any]:
         if console is not None:
             console.watch(runtime.stats, None if journal is None else journal.stats)
         stats = _carry_out(runtime, chosen, seconds, drain=drain, quiet=quiet)
-        for warning in () if journal is None else journal.warnings:
+        for warning in (*runtime.warnings, *(() if journal is None else journal.warnings)):
             _show.tell("warning", warning)
         return stats
 

@@ -209,7 +209,7 @@ def render(stats: Mapping[str, Any], metrics: Metrics, extra: Mapping[str, Any] 
         _family(lines, *reason_family, ((f'{{{label}="{_escaped(key)}"}}', n) for key, n in tuple(counts.items())))
     _histograms(lines, "hyperframes_stage_seconds", "Time of hyperframes by stage.", "stage", metrics.stages)
     _histograms(lines, "hyperframes_latency_seconds", "From the seal to the result.", "stream", metrics.streams)
-    _journal(lines, extra or {})
+    _journal(lines, extra or stats.get("journal") or {})
     _process(lines)
     return "\n".join(lines) + "\n"
 

@@ -86,7 +86,8 @@ class Entry:
     hyperframe: Hyperframe
     stations: tuple[Station, ...]
     plan: LivePlan
-    slabs: SlabPool
+    slabs: SlabPool | None
+    """Where its memory goes back to; None for memory of its own."""
     epoch: Any
     opened_ns: int
     last_ns: int
@@ -135,6 +136,7 @@ class Entry:
                 "epoch": self.epoch,
                 "seal_reason": header.seal_reason,
                 "gaps": header.gaps,
+                "header": dataclasses.replace(header, sequence=self.sequence),
                 "wait_ns": self.sealed_ns - self.opened_ns,
                 "span_error_seconds": max((abs(s.span_error_ns) for s in self.stations), default=0.0) / 1e9,
             }
@@ -331,8 +333,9 @@ class Dispatch:
 
     def sealed(self, entry: Entry) -> None:
         """Queue a hyperframe."""
-        entry.sequence = self.next_sequence
-        self.next_sequence += 1
+        if entry.sequence < 0:  # others keep the number that an earlier run gave them
+            entry.sequence = self.next_sequence
+            self.next_sequence += 1
         self._observe("sealed", entry)
         if self._cancelled:
             self._end_of_dropped(entry, "cancelled")
@@ -574,7 +577,7 @@ class Dispatch:
 
     def _free_input(self, entry: Entry) -> None:
         slab = entry.hyperframe.slab
-        if slab is not None and not entry.released:
+        if slab is not None and entry.slabs is not None and not entry.released:
             entry.released = True
             entry.slabs.release(slab)
 

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from hyperframes.drivers.dispatch import Crew
+    from hyperframes.drivers.replay import Rebuilt
     from hyperframes.frames import Array
     from hyperframes.media.recording import Recorder
     from hyperframes.packing.assemble import Filled
@@ -157,6 +158,9 @@ class LiveRuntime:
         Fields of `Options` that change results: boundary, pixel_format, dtype, layout.
     recorder : Recorder, optional
         Keeps what comes in: packets of cameras as they are, other frames without loss (FFV1, by whoever pushes them).
+    resume : iterable of Rebuilt
+        What an earlier run had sealed and not brought to an end (`hyperframes.drivers.replay.unfinished`): worked on before
+        any new frame, under its old numbers; its frames count as captured once more.
     run_id : str, optional
         The front of every hyperframe's id; default: made up.
     first_sequence : int
@@ -194,6 +198,7 @@ class LiveRuntime:
         instruments: tuple[Instrument, ...] = (),
         options: Mapping[str, Any] | None = None,
         recorder: Recorder | None = None,
+        resume: Iterable[Rebuilt] = (),
         run_id: str | None = None,
         first_sequence: int = 0,
         clock: Clock | None = None,
@@ -214,6 +219,9 @@ class LiveRuntime:
         self.when_full: WhenFull = when_full
         self.pace = pace
         self._recorder = recorder
+        self._resume = resume
+        self.warnings: list[str] = []
+        """What users should know: what could not be resumed."""
         self._callbacks = _callbacks(on_result)
         self._queue, self._ttl, self._on_gap = queue, ttl, on_gap
         self._workers, self._join, self._first_sequence = workers, join, first_sequence
@@ -266,9 +274,38 @@ class LiveRuntime:
         self._tell("began", run=self.id, settings=self.settings())
         self._crew.begin(self._turn)
         stations = {name: self._add(name, 0) for name in self._sources}  # all of them, before the first frame comes
+        for one in self._resume:
+            self._work_on(one)
         for name, station in stations.items():
             self._capture(station, self._sources[name], {"pace": self.pace})
         return self
+
+    def _work_on(self, one: Rebuilt) -> None:
+        """Take a hyperframe that was sealed before."""
+        if one.hyperframe is None:
+            frames = ", ".join(f"{stream} #{number}" for stream, number in one.missing[:5])
+            self.warnings.append(f"hyperframe {one.life.sequence} was not resumed: frames of it are gone: {frames}")
+            return
+        header = dataclasses.replace(one.hyperframe.header, attempt=one.hyperframe.header.attempt + 1)
+        hyperframe = dataclasses.replace(one.hyperframe, header=header)
+        stations = tuple(self._stations.get(name) or self._add(name, 0) for name in header.streams)
+        now = self.now_ns()
+        entry = Entry(
+            hyperframe,
+            stations,
+            self._plan_for(hyperframe.spec, max(self._most, hyperframe.size)),
+            None,
+            one.epoch,
+            opened_ns=now,
+            last_ns=now,
+            sealed_ns=now,
+            sequence=header.sequence,
+            frames=int(np.count_nonzero(hyperframe.mask[hyperframe.core])),
+        )
+        for station, count in entry.counts():
+            for _ in range(count):
+                station.account.take()
+        self._post(partial(self._take, entry))
 
     def stop(self, *, drain: bool = True, timeout: float | None = 10.0) -> dict[str, Any]:
         """Stop, and return the last stats.

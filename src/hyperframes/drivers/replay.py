@@ -16,17 +16,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hyperframes.drivers.journal import Life
+from hyperframes.drivers.journal_reading import JournalReader
 from hyperframes.errors import SourceError
-from hyperframes.media.recording import NANOSECONDS
+from hyperframes.media.recording import NANOSECONDS, Recording
 from hyperframes.packing import Header, Hyperframe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from pathlib import Path
 
     from hyperframes.frames import Array, FrameSpec
-    from hyperframes.media.recording import RecordedFrame, Recording
+    from hyperframes.media.recording import RecordedFrame
 
-__all__ = ["Rebuilt", "digest", "paced", "rebuild"]
+__all__ = ["Rebuilt", "digest", "paced", "rebuild", "unfinished"]
 
 _MARGIN_FRAMES = 40  # held besides the longest hyperframe's: frames that came out of order or were not taken
 _REPAIRED_NS = 50_000_000  # by how much a time may differ from the sender's: small steps back are made good
@@ -41,6 +43,25 @@ class Rebuilt:
     hyperframe: Hyperframe | None
     missing: tuple[tuple[str, int], ...] = ()
     """(stream, frame id) of frames that the recording does not hold."""
+
+    @property
+    def epoch(self) -> int | tuple[int, ...]:
+        """Of its stream, or of each of its streams."""
+        epoch = json.loads(self.life.epoch or "0")
+        return tuple(epoch) if isinstance(epoch, list) else int(epoch)
+
+
+def unfinished(journal: Path, recording: Path) -> list[Rebuilt]:
+    """Return what earlier runs of a journal had sealed and not brought to an end, made again from a recording.
+
+    Raises
+    ------
+    SourceError
+        If there is no journal or no recording.
+    """
+    with JournalReader(journal) as reader:
+        lives = reader.unfinished()
+    return list(rebuild(lives, Recording(recording))) if lives else []
 
 
 def rebuild(lives: Sequence[Life], recording: Recording) -> Iterator[Rebuilt]:

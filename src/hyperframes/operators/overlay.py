@@ -88,7 +88,8 @@ class Overlay(Operator):
                 got=inputs,
                 hint="Let it follow the operator that makes the records: -p measure -p overlay",
             )
-        pictures, records = inputs
+        pictures, records = inputs[0], inputs[1]
+        assert isinstance(pictures, FrameSpec)
         if pictures.pixel_format != "rgb24":
             raise PipelineError(
                 f"operator 'overlay' draws on pictures: expected rgb24, got {pictures}", stage=self.name, got=pictures

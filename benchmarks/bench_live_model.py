@@ -1,0 +1,186 @@
+"""Frame mode beside packed mode, live, with a real small network: frames a second, CPU, memory, latency, by size.
+
+    python benchmarks/bench_live_model.py [--frames 200] [--rounds 3]
+
+Two operators tell two stories. The classifier (EfficientNet-Lite0, some 8 ms a frame on one core) is limited by its own
+arithmetic: packing cannot make it faster, and larger inputs leave the cache. The level (mean of each frame, some 10 us) is
+limited by what is paid for every hyperframe: packing shares that. Every case runs in a process of its own, flat out for
+throughput, CPU and memory, and at 30 frames a second for latency; cases take turns, medians over the rounds are told.
+"""
+
+import argparse
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hyperframes as hf
+
+SIZES = (1, 2, 4, 8, 16)
+CLIP = str(files("hyperframes") / "data" / "big_buck_bunny.mp4")
+
+
+def model_path():
+    """Return the classifier's file, beside the real test files."""
+    root = os.environ.get("HYPERFRAMES_TEST_MEDIA")
+    return None if root is None else Path(root).resolve().parent / "models" / "efficientnet-lite0.onnx"
+
+
+def operator_for(name, size):
+    if name == "level":
+        return hf.operator(
+            lambda frames: frames.mean((1, 2, 3), dtype=np.float32), name="level", output={"shape": (), "dtype": "f4"}
+        )
+    from hyperframes.operators.onnx import Onnx
+
+    return Onnx(str(model_path()), ("logits",), "auto", 1.0, (127.0,), (128.0,), batch=size)
+
+
+def pictures(count):
+    """`count` pictures of 320x240, from the clip that ships, over and over."""
+    held = hf.run(CLIP, "resize:width=320,height=240", pixel_format="rgb24", range=(0, 120)).array
+    return held, [held[i % len(held)] for i in range(count)]
+
+
+def usage():
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def flat_out(name, size, count):
+    """Feed as fast as frames are taken; nothing is dropped."""
+    _, frames = pictures(count)
+    done, warm, seen = threading.Event(), threading.Event(), []
+
+    def take(result):
+        if result.stream == "warm":
+            warm.set()
+            return
+        seen.append(result.frame_id)
+        if len(seen) == count:
+            done.set()
+
+    packing = hf.Packing(size=size, timeout=5.0)
+    options = {"pixel_format": "rgb24"}
+    live = hf.LiveRuntime(
+        packing=packing, operator=operator_for(name, size), on_result=take, when_full="block", options=options
+    )
+    with live:
+        live.feed("warm", frames[0], frame_id=0, timestamp=0.0)
+        live.event("warm")
+        assert warm.wait(60)
+        cpu, began = usage(), time.perf_counter()
+        for number, frame in enumerate(frames):
+            live.feed("cam0", frame, frame_id=number, timestamp=number / 30)
+        live.event("cam0")
+        assert done.wait(300)
+        seconds, cpu = time.perf_counter() - began, usage() - cpu
+    assert seen == list(range(count))
+    return {
+        "frames_per_second": count / seconds,
+        "cpu_ms_per_frame": 1e3 * cpu / count,
+        "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }
+
+
+def paced(name, size, count, rate=30.0):
+    """Feed at the camera's pace; return latencies from a frame's arrival to its result."""
+    _, frames = pictures(count)
+    fed, took, warm = {}, {}, threading.Event()
+
+    def take(result):
+        if result.stream == "warm":
+            warm.set()
+            return
+        took[result.frame_id] = time.perf_counter()
+
+    packing = hf.Packing(size=size, timeout=5.0)
+    options = {"pixel_format": "rgb24"}
+    with hf.LiveRuntime(packing=packing, operator=operator_for(name, size), on_result=take, options=options) as live:
+        live.feed("warm", frames[0], frame_id=0, timestamp=0.0)
+        live.event("warm")
+        assert warm.wait(60)
+        began = time.perf_counter()
+        for number, frame in enumerate(frames):
+            time.sleep(max(0.0, began + number / rate - time.perf_counter()))
+            fed[number] = time.perf_counter()
+            live.feed("cam0", frame, frame_id=number, timestamp=number / rate)
+        live.event("cam0")
+        time.sleep(0.5)
+    waits = sorted(1e3 * (took[number] - fed[number]) for number in fed if number in took)
+    return {
+        "p50_ms": waits[len(waits) // 2],
+        "p99_ms": waits[int(len(waits) * 0.99)],
+        "delivered": len(waits),
+        "fed": count,
+    }
+
+
+def case(name, size, frames):
+    """Measure one case in a process of its own."""
+    told = subprocess.run(
+        [sys.executable, __file__, "--case", name, "--size", str(size), "--frames", str(frames)],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return json.loads(told.stdout)
+
+
+def compare(names, frames, rounds):
+    """Return medians by operator and size."""
+    found = {}
+    for _ in range(rounds):
+        for name in names:
+            for size in SIZES:
+                found.setdefault((name, size), []).append(case(name, size, frames * (20 if name == "level" else 1)))
+    return {
+        key: {what: statistics.median(run[what] for run in runs) for what in runs[0]} for key, runs in found.items()
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.media
+@pytest.mark.requirement("B60")
+@pytest.mark.requirement("B102")
+@pytest.mark.parametrize("size", [1, 4])
+def test_a_real_classifier_live(media, size):
+    assert flat_out("classifier", size, 12)["frames_per_second"] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [1, 8])
+def test_a_cheap_operator_live(size):
+    told = paced("level", size, 24)
+    assert told["delivered"] == told["fed"] == 24
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--frames", type=int, default=200)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--case", choices=["classifier", "level"])
+    parser.add_argument("--size", type=int, default=8)
+    given = parser.parse_args()
+    if given.case:
+        told = flat_out(given.case, given.size, given.frames) | paced(given.case, given.size, min(given.frames, 90))
+        print(json.dumps(told))  # noqa: T201 - read by the process that started this one
+        return
+    names = ["level"] if model_path() is None or not model_path().is_file() else ["classifier", "level"]
+    print("operator    size  frames/s  CPU ms/frame  peak MB  p50 ms  p99 ms")  # noqa: T201
+    for (name, size), told in compare(names, given.frames, given.rounds).items():
+        print(  # noqa: T201
+            f"{name:10} {size:5} {told['frames_per_second']:9.1f} {told['cpu_ms_per_frame']:13.3f} "
+            f"{told['peak_memory_mb']:8.0f} {told['p50_ms']:7.1f} {told['p99_ms']:7.1f}"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,248 @@
+"""Journal, recording, replay and resume of real live runs."""
+
+import contextlib
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hyperframes as hf
+from hyperframes.drivers.journal_reading import JournalReader
+from hyperframes.drivers.live_journal import LiveJournal
+from hyperframes.drivers.replay import rebuild, unfinished
+from hyperframes.media.recording import Recorder, Recording
+from hyperframes.operators import Contract, Operator, Output
+
+
+class Keeping(Operator):
+    """Keeps what was sealed: headers as instruments are told them, samples and masks as operators are given them."""
+
+    name = "keeping"
+
+    def __init__(self):
+        self.headers, self.samples = {}, {}
+
+    def configure(self, inputs):
+        return Contract((Output("frames", "frames", inputs[0]),), takes_mask=True)
+
+    def apply(self, inputs, outputs, state, prepared):
+        (hyperframe,) = inputs
+        held = ([plane.copy() for plane in hyperframe.planes], hyperframe.mask.copy())
+        self.samples[hyperframe.header.sequence] = held
+        outputs[0].data[...] = hyperframe.core_data
+
+    def observe(self, observation):
+        if observation["kind"] == "sealed":
+            self.headers[observation["hyperframe"]] = observation["header"]
+
+    def assert_same(self, rebuilt):
+        assert {one.life.sequence for one in rebuilt} == self.samples.keys() == self.headers.keys()
+        for one in rebuilt:
+            header, (planes, mask) = self.headers[one.life.sequence], self.samples[one.life.sequence]
+            for field in dataclasses.fields(header):
+                was, is_now = getattr(header, field.name), getattr(one.hyperframe.header, field.name)
+                assert np.array_equal(was, is_now) if isinstance(was, np.ndarray) else was == is_now, field.name
+            np.testing.assert_array_equal(one.hyperframe.mask, mask)
+            for was, is_now in zip(planes, one.hyperframe.planes, strict=True):
+                np.testing.assert_array_equal(was, is_now)
+
+
+def pictures(count, seed=0, shape=(12, 16, 3)):
+    return np.random.default_rng(seed).integers(0, 256, (count, *shape), np.uint8)
+
+
+def rebuilt(folder):
+    with JournalReader(folder / "live.journal") as reader:
+        lives = reader.find().hyperframes
+    return lives, list(rebuild(lives, Recording(folder / "rec")))
+
+
+@contextlib.contextmanager
+def recorded_run(folder, *instruments, **options):
+    """Run live with a journal and a recording in `folder`."""
+    recorder = Recorder(folder / "rec")
+    with LiveJournal(folder / "live.journal") as journal:
+        told = {"recorder": recorder, "first_sequence": journal.next_sequence, "instruments": (journal, *instruments)}
+        with hf.LiveRuntime(**told, **options) as live:
+            yield live
+    recorder.close()
+
+
+@pytest.mark.requirement("B91")
+def test_a_run_that_was_recorded_comes_back_bit_for_bit(tmp_path):
+    keeping, results = Keeping(), []
+    packing = hf.Packing(size=4, timeout=5.0)
+    options = {"packing": packing, "operator": keeping, "on_result": results.append, "when_full": "block"}
+    with recorded_run(tmp_path, keeping, **options) as live:
+        for number, frame in enumerate(pictures(18)):
+            for name in ("cam0", "cam1"):
+                live.feed(name, frame, frame_id=100 + number, timestamp=1000 + number / 30)
+            if number == 9:
+                live.event("cam0")
+    lives, again = rebuilt(tmp_path)
+    assert len(results) == 36
+    keeping.assert_same(again)
+    assert all(life.outcome == "delivered" for life in lives)
+    assert "event" in {life.seal_reason for life in lives}
+
+
+@pytest.mark.requirement("B94")
+def test_spatial_hyperframes_come_back_too(tmp_path):
+    keeping = Keeping()
+    packing = hf.Packing(kind="spatial", timeout=5.0)
+    began = time.time()  # clocks further off than a second are mapped to ours by arrival
+    with recorded_run(tmp_path, keeping, packing=packing, operator=keeping, queue=16) as live:
+        for name in ("a", "b", "c"):
+            live.inlet(name)
+        for number, frame in enumerate(pictures(6, seed=1)):
+            for name in ("a", "b", "c"):
+                if (name, number) != ("b", 3):
+                    live.feed(name, frame + ord(name), frame_id=number, timestamp=began + number / 30)
+    _, again = rebuilt(tmp_path)
+    keeping.assert_same(again)
+    assert [len(one.hyperframe) for one in again] == [3] * len(again)
+    assert {one.hyperframe.mask.all() for one in again} == {True, False}
+
+
+@pytest.mark.requirement("B79")
+def test_operators_are_told_which_camera_is_missing(tmp_path):
+    seen = []
+
+    @hf.operator(takes_mask=True, output="rgb24")
+    def masked(frames, mask):
+        seen.append(mask.tolist())
+        return frames
+
+    began = time.time()  # clocks further off than a second are mapped to ours by arrival
+    with hf.LiveRuntime(packing=hf.Packing(kind="spatial", timeout=0.2), operator=masked, queue=16) as live:
+        for name in ("a", "b"):
+            live.inlet(name)
+        for number, frame in enumerate(pictures(4)):
+            for name in ("a", "b"):
+                if (name, number) != ("b", 2):
+                    live.feed(name, frame, frame_id=number, timestamp=began + number / 30)
+    assert [True, False] in seen
+    assert [True, True] in seen
+
+
+def test_numbers_go_on_in_the_next_run(tmp_path):
+    for _ in range(2):
+        with recorded_run(tmp_path, packing=hf.Packing(size=2)) as live:
+            for number, frame in enumerate(pictures(4)):
+                live.feed("cam0", frame, frame_id=number, timestamp=1000 + number / 30)
+    with JournalReader(tmp_path / "live.journal") as reader:
+        assert [life.sequence for life in reader.find().hyperframes] == [0, 1, 2, 3]
+        assert [run.outcome for run in reader.runs()] == ["finished", "finished"]
+
+
+_VICTIM = """
+import sys, time, threading, numpy as np, hyperframes as hf
+from pathlib import Path
+from hyperframes.drivers.live_journal import LiveJournal
+from hyperframes.media.recording import Recorder
+folder = Path(sys.argv[1])
+held = threading.Event()
+
+@hf.operator
+def slow(frames):
+    if len(frames) == 4 and frames.any():
+        print("working", flush=True)
+        held.wait()  # for ever: the operator hangs
+    return frames
+
+live = hf.LiveRuntime(packing=hf.Packing(size=4, timeout=60.0), operator=slow, ttl=1000.0, queue=16,
+                      instruments=(LiveJournal(folder / "live.journal"),), recorder=Recorder(folder / "rec")).start()
+frames = np.random.default_rng(0).integers(1, 256, (40, 12, 16, 3), np.uint8)
+for number, frame in enumerate(frames):
+    live.feed("cam0", frame, frame_id=number, timestamp=1000 + number / 30)
+time.sleep(1.0)
+print("fed", flush=True)
+time.sleep(1000)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.requirement("B91")
+def test_what_was_sealed_when_a_run_was_killed_is_worked_on_by_the_next(tmp_path):
+    root = Path(__file__).parents[2]
+    command = [sys.executable, "-c", _VICTIM, str(tmp_path)]
+    victim = subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(root / "src")})
+    assert [victim.stdout.readline() for _ in range(2)] == [b"working\n", b"fed\n"]
+    victim.send_signal(signal.SIGKILL)
+    victim.wait()
+    victim.stdout.close()
+    with JournalReader(tmp_path / "live.journal") as reader:
+        left = [life.sequence for life in reader.unfinished()]
+    assert left == list(range(10))
+    keeping, results = Keeping(), []
+    options = {"packing": hf.Packing(size=4), "operator": keeping, "on_result": results.append, "queue": 16}
+    rebuilt_ones = unfinished(tmp_path / "live.journal", tmp_path / "rec")
+    with recorded_run(tmp_path, resume=rebuilt_ones, **options) as live:
+        live.feed("cam1", pictures(1)[0], frame_id=0, timestamp=2000.0)
+    wanted = np.random.default_rng(0).integers(1, 256, (40, 12, 16, 3), np.uint8)
+    old = [result for result in results if result.stream == "cam0"]
+    assert [result.frame_id for result in old] == list(range(40))
+    assert [result.sequence for result in old] == [number // 4 for number in range(40)]
+    assert live.warnings == []
+    with JournalReader(tmp_path / "live.journal") as reader:
+        assert reader.unfinished() == []
+        assert [life.sequence for life in reader.find("stream = cam1").hyperframes] == [10]
+    stats = live.stats()
+    assert stats["captured"] == stats["delivered"] == 41
+    frames = np.concatenate([one.hyperframe.data for one in rebuilt(tmp_path)[1][:10]])
+    np.testing.assert_array_equal(frames, wanted)
+
+
+def test_the_command_line_resumes(tmp_path, capsys):
+    """`live --resume` without a journal is wrong usage; with one that has nothing left it just runs."""
+    from hyperframes.cli._app import app
+    from hyperframes.cli._show import exit_code_of
+
+    np.save(tmp_path / "in.npy", pictures(8))
+    arguments = ["live", "--source", str(tmp_path / "in.npy"), "--pace", "flat", "--quiet", "--resume"]
+    assert exit_code_of(app, arguments) == 2
+    assert "--resume works on what a journal and a recording hold" in capsys.readouterr().err
+    arguments += [
+        "--journal",
+        str(tmp_path / "live.journal"),
+        "--record",
+        str(tmp_path / "rec"),
+        "--when-full",
+        "block",
+    ]
+    for number in (1, 2):
+        assert exit_code_of(app, arguments) == 0, capsys.readouterr().err
+        with JournalReader(tmp_path / "live.journal") as reader:
+            assert reader.unfinished() == []
+            assert len(reader.runs()) == number
+    assert exit_code_of(app, ["replay", str(tmp_path / "live.journal")]) == 0
+    assert "hyperframes made again" in capsys.readouterr().out
+
+
+def test_credentials_of_sources_never_appear(tmp_path, capfd):
+    """Journal, recording, metrics, stats, warnings and everything printed, of a camera that cannot be reached."""
+    from hyperframes.console import Console
+
+    url = "rtsp://admin:hunter2@127.0.0.1:9/stream"
+    told = []
+    with Console("127.0.0.1:0") as console:
+
+        class Watching:
+            def observe(self, observation):
+                told.append(str(observation))
+
+        with recorded_run(tmp_path, console, Watching(), sources={"cam0": url}) as live:
+            console.watch(live.stats)
+            time.sleep(0.5)
+            told += [console.text(), str(live.stats()), str(live.settings())]
+    content = b"".join(file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
+    printed = "".join(capfd.readouterr())
+    assert "***@127.0.0.1" in "".join(told)
+    assert "hunter2" not in "".join(told) + printed
+    assert b"hunter2" not in content
