@@ -16,7 +16,7 @@ from tests.drivers import interrupted
 from tests.drivers.interrupted import CASES, CHAIN, NUM_FRAMES, SIZE, Slow, Trail, pipeline
 
 import hyperframes as hf
-from hyperframes.drivers.journal import Journal
+from hyperframes.drivers.journal import VERSION, Journal
 from hyperframes.errors import CancelledError, PipelineError, SinkError
 from hyperframes.sinks.parts import PartsFolder
 from hyperframes.sinks.staging import StagedFile, StagedFolder
@@ -436,7 +436,7 @@ def test_a_run_that_is_killed_at_any_step_of_its_end_goes_on(case, tmp_path, tmp
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("damage", ["cut", "garbage", "other", "newer", "snapshot"])
+@pytest.mark.parametrize("damage", ["cut", "garbage", "other", "older", "newer", "snapshot"])
 def test_a_damaged_journal_is_an_error_with_a_way_out(damage, tmp_path, whole):
     write_input(tmp_path)
     interrupt("sequential", tmp_path)
@@ -452,11 +452,12 @@ def test_a_damaged_journal_is_an_error_with_a_way_out(damage, tmp_path, whole):
             with sqlite3.connect(path) as db:
                 db.execute("CREATE TABLE birds (name TEXT)")
             db.close()
-        case "newer":
+        case "older" | "newer":
+            found = 1 if damage == "older" else VERSION + 1
             with sqlite3.connect(path) as db:
-                db.execute("PRAGMA user_version = 2")
+                db.execute(f"PRAGMA user_version = {found}")
             db.close()
-            expected = f"the journal {path} is of version 2: expected 1"
+            expected = f"the journal {path} is of version {found}: expected {VERSION}"
         case "snapshot":
             with sqlite3.connect(path) as db:
                 db.execute("UPDATE snapshots SET data = zeroblob(length(data))")
