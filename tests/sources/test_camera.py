@@ -47,6 +47,7 @@ def _steps(basket, since=0):
     return Counter((b.picture - a.picture) % 600 for a, b in pairwise(basket.frames[since:]))
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("B23")
 @pytest.mark.parametrize("transport", ["tcp", "udp"])
 def test_every_picture_comes_once_and_in_order(cameras, transport):
