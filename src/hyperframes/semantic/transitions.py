@@ -12,10 +12,11 @@ from hyperframes.operators.activity import MEASURES
 if TYPE_CHECKING:
     from hyperframes.frames import Array
 
-__all__ = ["FLAT", "cut_score", "cut_scores", "is_cut", "returns"]
+__all__ = ["CUT_SCORE", "FLAT", "cut_score", "cut_scores", "is_cut", "returns"]
 
 _SPREAD, _DIFFERENCE, _LIKENESS = (MEASURES.index(name) for name in ("spread", "difference", "likeness"))
-_CUT_SCORE: Final = 0.25
+CUT_SCORE: Final = 0.25
+"""No step of a lower score is a cut."""
 _CUT_RATIO: Final = 3.0
 _DIFFERENCE_RATIO: Final = 1.5
 _NEIGHBOURS: Final = 2
@@ -63,7 +64,7 @@ def is_cut(scores: Array, differences: Array, at: int) -> bool:
         The step asked about.
     """
     score = scores[at]
-    if score < _CUT_SCORE:
+    if score < CUT_SCORE:
         return False
     near = scores[max(0, at - _NEIGHBOURS) : at + _NEIGHBOURS + 1]
     beside = [float(differences[k]) for k in (at - 1, at + 1) if 0 <= k < len(differences)]
