@@ -6,6 +6,7 @@ from hyperframes.semantic.descriptor import DEFAULT, PARTS, Anchor, Descriptor, 
 from hyperframes.semantic.kernels import FIXED_KERNELS, attend
 from hyperframes.semantic.sync import Lag, Sync, measure_sync
 from hyperframes.semantic.timeline import Segment, Timeline, choose_frames, find_anchors
+from hyperframes.semantic.trajectories import trajectories_between
 
 __all__ = [
     "DEFAULT",
@@ -27,4 +28,5 @@ __all__ = [
     "save",
     "schema",
     "to_table",
+    "trajectories_between",
 ]
