@@ -442,6 +442,27 @@ def test_nothing_holds_on_to_frames_once_their_results_were_handed_over():
     assert all(plane() is None for plane in planes)
 
 
+@pytest.mark.requirement("B100")
+def test_the_first_result_of_a_hyperframe_may_come_before_it_is_full():
+    run = Run(packing=hf.Packing(size=8), operator=second_pixel, provisional=True, service=0.001)
+    run.play(["a", "b"], 16)
+    stats = run.stop()
+    early = [result for result in run.results if result.provisional]
+    assert [(r.stream, r.frame_id) for r in early] == [("a", 0), ("b", 0), ("a", 8), ("b", 8)]
+    final = [result for result in run.results if not result.provisional]
+    assert stats["delivered"] == len(final) == 32
+    for result in early:
+        (same,) = [r for r in final if (r.stream, r.frame_id) == (result.stream, result.frame_id)]
+        assert same.value == result.value
+        assert run.results.index(result) < run.results.index(same)
+
+
+def test_provisional_results_need_operators_that_look_at_one_frame_at_a_time():
+    run = Run(packing=hf.Packing(size=8), operator="temporal_mean:radius=1", provisional=True)
+    with pytest.raises(hf.PipelineError, match="provisional results need temporal packing"):
+        run.feed("a", 0)
+
+
 def test_a_callback_that_raises_is_counted_and_told_and_stops_nothing():
     got = []
 

@@ -303,6 +303,7 @@ class Dispatch:
         self._runners: dict[tuple[int, int], GroupRunner] = {}
         self._carried: dict[str, tuple[Any, int, dict[int, Carried]]] = {}  # by stream: epoch, core end, by group
         self._lanes: set[str] = set()
+        self._ahead: set[str] = set()  # streams with a first frame on its way
         self._ending: set[str] = set()  # streams that ended, with hyperframes in flight
         self._cancelled = False
 
@@ -328,6 +329,33 @@ class Dispatch:
 
         for number in self._workers:
             self._crew.hand(number, partial(ready, number), ())
+
+    def first(self, entry: Entry, hand_over: Callable[[Entry], None]) -> None:
+        """Work on a frame ahead of its hyperframe; one at a time of each stream, beside the queue."""
+        if entry.lane in self._ahead or self._cancelled or self.over:
+            self._free_input(entry)
+            return
+        self._ahead.add(entry.lane)
+        worker = min(self._workers)
+        self.handing_over += 1
+        self._crew.hand(worker, partial(self._run_first, entry, worker, hand_over), (entry,))
+
+    def _run_first(self, entry: Entry, worker: int, hand_over: Callable[[Entry], None]) -> None:
+        """Run the operators on one frame; where that fails, the hyperframe's own failure will tell."""
+        plan, core = entry.plan, entry.hyperframe.header.core
+        entry.job = Job(-1, core, None, False, {0: entry.hyperframe})
+        for port, pool in plan.pools.items():
+            made = tuple(np.empty((1, *shape), pool.spec.dtype) for shape in pool.spec.shapes)
+            entry.job.buffers[port] = Buffer(made, *core)
+        self._timed((entry,), partial(self._run_one, entry, worker))
+        if entry.error is None:
+            self._crew.deliver(partial(hand_over, entry))
+        self._post(partial(self._first_done, entry))
+
+    def _first_done(self, entry: Entry) -> None:
+        self.handing_over -= 1
+        self._ahead.discard(entry.lane)
+        self._free_input(entry)
 
     # Events -----------------------------------------------------------------------------------------------------------
 

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from hyperframes.drivers.replay import Rebuilt
     from hyperframes.frames import Array
     from hyperframes.media.recording import Recorder
+    from hyperframes.packing import Hyperframe
     from hyperframes.packing.assemble import Filled
 
 __all__ = ["LiveResult", "LiveRuntime", "WhenFull"]
@@ -77,6 +78,7 @@ class LiveResult:
         "epoch",
         "frame_id",
         "hyperframe",
+        "provisional",
         "pts_ns",
         "sequence",
         "stream",
@@ -95,8 +97,10 @@ class LiveResult:
     hyperframe: str
     """Id of the hyperframe it was in."""
     sequence: int
-    """Number of that hyperframe."""
+    """Number of that hyperframe; -1 while it has none."""
     epoch: int
+    provisional: bool
+    """True for a result that came before the hyperframe was full; the final one of the same frame follows."""
 
     def __init__(
         self,
@@ -108,9 +112,12 @@ class LiveResult:
         hyperframe: str,
         sequence: int,
         epoch: int,
+        *,
+        provisional: bool = False,
     ) -> None:
         self.stream, self.frame_id, self.pts_ns, self.clock, self.value = stream, frame_id, pts_ns, clock, value
         self.hyperframe, self.sequence, self.epoch = hyperframe, sequence, epoch
+        self.provisional = provisional
 
     @property
     def timestamp(self) -> float:
@@ -150,6 +157,9 @@ class LiveRuntime:
         Hyperframes worked on at once: one consumer a device is usually best.
     join : int
         Ready hyperframes that a worker takes in one go; where operators look at one frame at a time, in one call.
+    provisional : bool
+        Whether the first frame of each hyperframe also gets a result at once, marked as provisional; for temporal packing
+        and operators that look at one frame at a time.
     pace : {"real", "flat"}
         Whether sources that are files are replayed at their own pace or flat out.
     instruments : tuple of Instrument
@@ -194,6 +204,7 @@ class LiveRuntime:
         on_gap: Literal["reset", "keep"] = "reset",
         workers: int = 1,
         join: int = 1,
+        provisional: bool = False,
         pace: Literal["real", "flat"] = "real",
         instruments: tuple[Instrument, ...] = (),
         options: Mapping[str, Any] | None = None,
@@ -215,6 +226,8 @@ class LiveRuntime:
         self.pipeline = Pipeline.of("live", operator, **dict(options or {}))
         self.thinning = Thinning()
         self.waits = when_full == "block"
+        self.provisional = provisional
+        self._handed: dict[str, tuple[int, int]] = {}  # by stream, with `provisional`: epoch and end of the last core
         self._room = Room()  # of the memory that all streams share
         self.when_full: WhenFull = when_full
         self.pace = pace
@@ -566,6 +579,11 @@ class LiveRuntime:
     def _begin_plan(self, plan: LivePlan) -> None:
         if self.packing.kind != "temporal":
             check_spatial(plan.plan)
+        if self.provisional and (self.packing.kind != "temporal" or not plan.framewise):
+            raise PipelineError(
+                "provisional results need temporal packing and operators that look at one frame at a time",
+                hint="Leave provisional out, or use a smaller size.",
+            )
         if self._dispatch is None:
             self._dispatch = self._make_dispatch(plan)
             self._post(self._dispatch.begin)
@@ -642,6 +660,13 @@ class LiveRuntime:
                 frames=int(np.count_nonzero(hyperframe.mask[hyperframe.core])),
             )
             self._post(partial(self._take, entry))
+
+    def opens(self, station: Station, first: Hyperframe, slabs: SlabPool, now_ns: int) -> None:
+        """Take the first frame of a hyperframe that is not full yet."""
+        plan = self._plan_for(first.spec, self._most)
+        entry = Entry(first, (station,), plan, slabs, station.epoch, now_ns, now_ns, now_ns, frames=1)
+        assert self._dispatch is not None  # its stream was opened
+        self._post(partial(self._dispatch.first, entry, self._hand_over_first))
 
     def frames_dropped(self, station: Station, frame_id: int, time_ns: int, reason: str, count: int) -> None:
         """Tell observers of frames given up outside a hyperframe."""
@@ -870,9 +895,23 @@ class LiveRuntime:
                         epochs[place],
                     )
                 )
+        if self.provisional:
+            self._handed[stations[0].name] = (entry.epoch, header.core[1])
         for station, count, fewer in zip(stations, delivered, filtered, strict=True):
             station.account.deliver(count, filtered=fewer)
         entry.handed_ns = self.now_ns()
+
+    def _hand_over_first(self, entry: Entry) -> None:
+        """Give a provisional result to the callbacks, unless the final one was quicker."""
+        header, (station,) = entry.hyperframe.header, entry.stations
+        if self._handed.get(station.name, (-1, 0)) >= (entry.epoch, header.core[1]):
+            return
+        values, left_out = values_of(entry)
+        if left_out is None or not left_out[0]:
+            at, pts = int(header.frame_ids[0]), int(header.pts[0])
+            self._call(
+                LiveResult(station.name, at, pts, header.clock, values[0], header.id, -1, entry.epoch, provisional=True)
+            )
 
     def _call(self, result: LiveResult) -> None:
         for callback in self._callbacks:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from hyperframes.frames import Array, FrameSpec
     from hyperframes.media.recording import StreamRecorder
-    from hyperframes.packing import Packing, SlabPool
+    from hyperframes.packing import Hyperframe, Packing, SlabPool
     from hyperframes.packing.assemble import Filled
 
 __all__ = ["Host", "Room", "Station", "Thinning", "copy_frame"]
@@ -69,6 +69,8 @@ class Host(Protocol):
 
     packing: Packing
     thinning: Thinning
+    provisional: bool
+    """Whether the first frame of each hyperframe is worked on at once, too."""
     waits: bool
     """Whether a writer waits for room rather than dropping its frame."""
 
@@ -90,6 +92,10 @@ class Host(Protocol):
 
     def sealed(self, station: Station | None, filled: list[Filled], slabs: SlabPool, now_ns: int) -> None:
         """Take what was sealed, in memory of `slabs`; the station's lock is held."""
+        ...
+
+    def opens(self, station: Station, first: Hyperframe, slabs: SlabPool, now_ns: int) -> None:
+        """Take the first frame of a hyperframe that is not full yet."""
         ...
 
     def frames_dropped(self, station: Station, frame_id: int, time_ns: int, reason: str, count: int) -> None:
@@ -196,7 +202,10 @@ class Station:
             self.last_push_ns = now_ns
             if self._series is not None:
                 self._series.period_ns = self.period_ns
+                opens = self._series.opened_ns is None
                 self._pass_on(self._series.push(now_ns), now_ns)
+                if opens and self._host.provisional and (first := self._series.packer.first()) is not None:
+                    self._host.opens(self, first, self._series.packer.slabs, now_ns)
             else:
                 instants, place = self._reserved
                 self._host.sealed(self, instants.push(place), instants.slabs, now_ns)

@@ -177,6 +177,33 @@ class Packer:
         ready = self.num_ready
         return self._seal(self._core_start + ready, end=False, stream_length=None, reason=reason) if ready else None
 
+    def first(self) -> Hyperframe | None:
+        """Return the first frame that no hyperframe owns yet as one of its own, which changes nothing; None if there is none.
+
+        For packers without a halo.
+        """
+        start, slab = self._core_start, self._slab
+        if slab is None or not self.num_open:
+            return None
+        pts, duration, frame_id = self._times[start - self._times_from]
+        self.slabs.hold(slab)
+        return _hyperframe(
+            tuple(plane[start - self._base : start - self._base + 1] for plane in slab.planes),
+            (np.array([pts], np.int64), np.array([duration], np.int64)),
+            (start, start + 1),
+            (start, start + 1),
+            self.spec,
+            sequence=self.num_sealed,
+            stream=self.stream,
+            plan_id=self.plan_id,
+            end=False,
+            stream_length=None,
+            slab=slab,
+            frame_ids=np.array([frame_id], np.int64),
+            clock=self.clock,
+            seal_reason="provisional",
+        )
+
     def time_at(self, place: int) -> int:
         """Return the pts of the `place`-th frame of the core that is being filled."""
         return self._times[self._core_start + place - self._times_from][0]
