@@ -59,3 +59,23 @@ def test_live_results_equal_the_offline_engines_on_the_same_frames(name, size):
     got = live_values(CHAINS[name], frames, size, chunks=2)
     assert [frame_id for frame_id, _ in got] == list(range(21))
     np.testing.assert_array_equal(np.stack([value for _, value in got]), wanted)
+
+
+@pytest.mark.parametrize("size", [1, 4, 7])
+def test_live_spans_equal_the_offline_engines_the_last_one_included(size):
+    levels = [0, 0, 0, 50, 50, 50, 50, 9, 80, 80, 80, 80, 80, 20, 20, 20]
+    frames = np.stack([np.full((4, 4), level, np.uint8) for level in levels])
+    wanted = hf.run(frames, "still_spans:min_frames=3").value
+    found = []
+
+    def keep(result):
+        found.extend(zip(result.value["start"].tolist(), result.value["stop"].tolist(), strict=True))
+
+    run = Run(
+        packing=hf.Packing(size=size, timeout=10.0), operator="still_spans:min_frames=3", on_result=keep, queue=100
+    )
+    for number, frame in enumerate(frames):
+        run.live.feed("cam0", frame, frame_id=100 + number, timestamp=number / 30)
+        run.crew.advance(0.01)
+    run.stop()
+    assert found == list(zip(wanted.index.tolist(), wanted.stop.tolist(), strict=True))

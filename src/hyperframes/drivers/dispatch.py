@@ -166,6 +166,11 @@ class LivePlan:
         return any(group.sequential for group in self.plan.groups)
 
     @property
+    def holds_back(self) -> bool:
+        """Whether a stage returns spans, the last of which comes with the last frame: then that must be known."""
+        return any(port.kind == "spans" for port in self.plan.ports)
+
+    @property
     def framewise(self) -> bool:
         """Whether every frame has one result of its own, whatever stands beside it."""
         return not self.sequential and not self.plan.halo.total and all(p.total_rate == 1 for p in self.plan.ports)
@@ -769,5 +774,9 @@ def _frames(clip: Clip, places: Any, count: int) -> list[Any]:
 
 
 def _rows(records: Records, places: Any, count: int) -> list[Any]:
-    bounds = np.searchsorted(np.asarray(places), np.arange(count + 1))
-    return [{name: column[bounds[i] : bounds[i + 1]] for name, column in records.columns.items()} for i in range(count)]
+    """Return the rows of each frame; those of frames before come with the first, as spans do that have just ended."""
+    bounds = np.searchsorted(np.clip(np.asarray(places), 0, count - 1), np.arange(count + 1))
+    columns = dict(records.columns)
+    if records.stop is not None:
+        columns |= {"start": records.index, "stop": records.stop, "start_ns": records.pts}
+    return [{name: column[bounds[i] : bounds[i + 1]] for name, column in columns.items()} for i in range(count)]

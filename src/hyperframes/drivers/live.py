@@ -93,7 +93,8 @@ class LiveResult:
     clock: str
     """``capture``: the sender's; ``arrival``: when it came here."""
     value: Any
-    """The operator's output for this frame: an array, or a dict of columns for records; by name where it has several."""
+    """The operator's output for this frame: an array, or a dict of columns for records; by name where it has several.
+    Spans come when they have ended, with `start`, `stop` (positions in the epoch) and `start_ns`."""
     hyperframe: str
     """Id of the hyperframe it was in."""
     sequence: int
@@ -627,14 +628,15 @@ class LiveRuntime:
     def series(self, station: Station, slabs: SlabPool) -> Series:
         """Return a series for the epoch of a stream that begins."""
         assert station.spec is not None  # it was opened
+        plan = self._plan_for(station.spec, self._most)
         packer = Packer(
             station.spec,
             self._size,
-            self._plan_for(station.spec, self._most).plan.margins[0],
+            plan.plan.margins[0],
             slabs,
             stream=station.name,
             plan_id=f"{self.id}/{station.name}/{station.epoch}",
-            holds_back=False,
+            holds_back=plan.holds_back,
         )
         return Series(packer, self.packing, self._ahead_ns)
 

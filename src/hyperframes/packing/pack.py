@@ -111,8 +111,8 @@ class Packer:
 
     @property
     def num_ready(self) -> int:
-        """Of those: frames whose halo has arrived."""
-        return min(self.size, max(0, self.num_open - self.halo.after))
+        """Of those: frames whose halo has arrived, and the frame after them where that is waited for."""
+        return min(self.size, max(0, self.num_open - self._ahead))
 
     @property
     def has_room(self) -> bool:
