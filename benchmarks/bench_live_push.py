@@ -47,7 +47,9 @@ def live_run(shape, kind, size, seconds, *, paced):
     with tempfile.TemporaryDirectory() as folder, LiveJournal(Path(folder) / "live.db") as journal:
         when_full = "drop_oldest" if paced else "block"
         live = hf.LiveRuntime(
-            packing=hf.Packing(size=size, kind=kind),
+            packing=hf.Packing(
+                size=size, kind=kind, timeout=None if paced else 10.0
+            ),  # unpaced, cameras wait for each other
             on_result=take,
             when_full=when_full,
             queue=None if paced else PRODUCERS,
