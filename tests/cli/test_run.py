@@ -136,7 +136,8 @@ def test_a_configuration_runs_and_the_command_line_wins(call, array):
 
 
 def test_reports_are_written_as_html_and_json(call, array):
-    outcome = call("run", array, "out.npy", "-p", "temporal_mean:radius=2", "--report", "r.json", "--size", "8")
+    outcome = call("run", array, "out.npy", "-p", "temporal_mean:radius=2", "--report", "r.json", "--size", "8",
+                   "--workers", "1")  # fmt: skip
     assert outcome.code == 0, outcome.err
     assert "  report r.json" in outcome.out
     told = json.loads(Path("r.json").read_text())

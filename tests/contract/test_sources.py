@@ -15,7 +15,7 @@ from hyperframes.sources import ArraySource, open_source
 from hyperframes.testing.sources import SourceSuite
 
 COVERED = {"images", "npy", "memmap", "zarr", "table", "synthetic", "events"}
-ELSEWHERE = {"video", "y4m"}
+ELSEWHERE = {"video", "y4m", "rtsp", "rtsps", "udp", "tcp", "v4l2"}
 
 PICTURES = np.random.default_rng(1).integers(0, 256, (7, 5, 6, 3), np.uint8)
 ROWS = np.random.default_rng(2).normal(size=(9, 3))

@@ -53,7 +53,7 @@ def test_a_sink_passes_through_and_nothing_means_memory():
 @pytest.mark.parametrize(
     ("location", "message", "hint"),
     [
-        ("out.mp5", r"no sink writes 'out\.mp5': known are \.avi, \.csv", "Did you mean 'out.mp4'?"),
+        ("out.mp5", r"no sink writes 'out\.mp5': known are \.aedat4, \.avi", "Did you mean 'out.mp4'?"),
         ("out.png", r"no sink writes 'out\.png'", "Number the images: '%06d.png'."),
         ("out/%06d.npy", r"no sink writes '%06d\.npy'", ""),
         ("amqp://host/topic", r"no sink writes to amqp://: known are", "plugin"),

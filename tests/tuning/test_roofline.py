@@ -7,6 +7,8 @@ import pytest
 from hyperframes import registry
 from hyperframes.tuning import copy_limit, roofline
 
+NO_PICTURES = {"event_denoise", "onnx", "overlay", "time_surface", "voxel_grid", "anchors"}
+"""Operators that need events, a model, records, or more than one kind of input."""
 SMALL = {"height": 36, "width": 48, "repetitions": 1, "frames": 6, "copy_bytes": 1 << 16}
 
 
@@ -53,7 +55,9 @@ def test_every_built_in_operator_is_measured(monkeypatch):
     monkeypatch.setitem(EXAMPLES, "crop", "crop:width=24,height=18")
     told = []
     found = roofline(threads=[1], told=told.append, **SMALL)
-    assert [rate.operator.partition(":")[0] for rate in found.operators] == list(registry.operators)
+    names = [rate.operator.partition(":")[0] for rate in found.operators]
+    assert names == [name for name in registry.operators if name in names]
+    assert set(registry.operators) - set(names) <= NO_PICTURES
     assert {rate.operator: rate.failed for rate in found.operators if rate.failed} == {}
     assert len(told) == 1 + len(found.operators)
     json.dumps(found.to_json(), allow_nan=False)

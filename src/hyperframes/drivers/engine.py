@@ -156,6 +156,8 @@ class Engine:
         Observers of the run.
     segment : Segment, optional
         What it is to know where it runs a stretch of a longer run: the frames of ``options.range``.
+    whole : bool
+        Whether every hyperframe is worked on in one piece, whatever it costs.
 
     Notes
     -----
@@ -163,7 +165,12 @@ class Engine:
     """
 
     def __init__(
-        self, pipeline: Pipeline, instruments: tuple[Instrument, ...] = (), *, segment: Segment | None = None
+        self,
+        pipeline: Pipeline,
+        instruments: tuple[Instrument, ...] = (),
+        *,
+        segment: Segment | None = None,
+        whole: bool = False,
     ) -> None:
         self.setup: Setup = set_up(pipeline)
         self.setup.told = None if segment is None else segment.told
@@ -185,7 +192,7 @@ class Engine:
             capacity=self.setup.in_flight,
             results=self.setup.in_flight,
             on_error=pipeline.options.on_error,
-            split_frames=max(4, self._plan.halo.total),
+            split_frames=None if whole else max(4, self._plan.halo.total),
             heavy=HEAVY,
         )
         by_cost = pipeline.options.scheduling_policy == "priority_by_cost"

@@ -73,7 +73,9 @@ class SimulateEvents(Operator):
         return Contract((Output("records", "records", records),), dependency="sequential")
 
     def prepare(self, worker: Any) -> Any:
-        """Return a place for what the first frame tells: thresholds by sensor size."""
+        """Return a place for what the first frame tells, thresholds by sensor size; compile the kernel, if need be."""
+        none, ticks = np.empty(0), np.empty(0, np.int64)
+        _crossings(none, none, none, none, ticks, 0, 0, self.refractory, ticks, ticks, np.empty(0, np.uint8))
         return {}
 
     def apply(

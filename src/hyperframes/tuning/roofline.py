@@ -185,7 +185,18 @@ def roofline(
 
 def _built_in() -> list[str]:
     """Return every operator of the package that works on pictures, with parameters where it needs some."""
-    return [EXAMPLES.get(name, name) for name in registry.operators]
+    named = [EXAMPLES.get(name, name) for name in registry.operators]
+    return [text for text in named if _takes_pictures(text)]
+
+
+def _takes_pictures(text: str) -> bool:
+    """Whether `text` needs neither a file nor anything but pictures."""
+    try:
+        operator = create(text)
+        _configured(operator, _frames_for(operator, FrameSpec.picture(1080, 1920, "yuv420p")))
+    except (PipelineError, ValueError):
+        return False
+    return True
 
 
 def _operator_rate(
