@@ -19,6 +19,7 @@ from .conftest import pictures
 RUN_KEYS = {
     "frames_in", "frames_out", "filtered", "hyperframes", "size", "halo", "workers", "executor", "seconds",
     "frames_per_second", "peak_memory_bytes", "scheduler_share", "stages", "conversions", "retries", "failed", "output",
+    "sizes",
 }  # fmt: skip
 
 

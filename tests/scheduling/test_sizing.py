@@ -10,6 +10,7 @@ from hyperframes.errors import PipelineError
 from hyperframes.scheduling.sizing import (
     SWEEP,
     LiveLoad,
+    adjusted_size,
     best_size,
     budget_for_latency,
     budget_for_size,
@@ -313,3 +314,49 @@ def test_steps_of_a_chain_stay_in_the_cache_but_are_not_shorter_than_their_halos
     assert step_size(1 << 20, halo=2, cache_bytes=32 << 20) == 30
     assert step_size(8 << 20, halo=2, cache_bytes=32 << 20) == 16
     assert step_size(8 << 20, halo=12, cache_bytes=32 << 20) == 48
+
+
+# During a run -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.requirement("A35")
+@pytest.mark.parametrize(
+    ("size", "tried", "seconds", "expected"),
+    [
+        (64, {64: 1e4}, 0.001, 256),  # short: four times as large
+        (64, {64: 1e4}, 0.006, 128),  # twice, where four times would be long enough
+        (64, {64: 1e4}, 0.05, 64),  # neither short nor long
+        (64, {64: 1e4}, 3.0, 32),  # long
+        (8, {8: 1e4}, 3.0, 8),  # long, but the halo is as long
+        (512, {512: 1e4}, 0.001, 1024),  # no room for four times as many
+        (1024, {1024: 1e4}, 0.001, 1024),  # no room for twice as many
+        (256, {64: 1e4, 256: 1.02e4}, 0.004, 64),  # within 3 % of a smaller one
+        (256, {64: 1e4, 256: 2e4}, 0.004, 1024),
+        (32, {64: 1e4, 32: 0.99e4}, 1.5, 32),  # half as large costs nothing
+        (32, {64: 1e4, 32: 0.9e4}, 1.5, 64),  # but here it does
+    ],
+)
+def test_a_run_goes_on_with_the_knee_of_what_it_tried_or_tries_another_size(size, tried, seconds, expected):
+    assert adjusted_size(size, tried, seconds, least=8, most=1024) == expected
+
+
+@given(
+    size=st.sampled_from([1, 3, 16, 64, 100]),
+    fixed=st.floats(1e-6, 1e-2),
+    frame=st.floats(1e-7, 1.0),
+    least=st.integers(1, 16),
+    grown=st.sampled_from([1, 2, 5, 16, 1000]),
+)
+def test_sizes_stay_within_their_bounds_and_settle(size, fixed, frame, least, grown):
+    least, most = min(size, least), size * grown
+    tried = {}
+    for _ in range(40):
+        spent = fixed + size * frame
+        tried[size] = size / spent
+        following = adjusted_size(size, tried, spent, least=least, most=most)
+        assert least <= following <= most
+        if following == size or following in tried:
+            break
+        size = following
+    assert following == size or following in tried
+    assert tried[following] >= 0.97 * max(tried.values())

@@ -23,6 +23,7 @@ from hyperframes.drivers.base import Gate, WorkerThread, start_workers
 from hyperframes.drivers.costs import CostModel, look
 from hyperframes.drivers.execute import Buffer, Carried, GroupRunner, Job, Runner, result_of
 from hyperframes.drivers.memory import MemorySampler
+from hyperframes.drivers.pace import Pace
 from hyperframes.drivers.processes import RemoteRunner, WorkerDiedError
 from hyperframes.drivers.quantity import count_text
 from hyperframes.drivers.result import RunResult
@@ -197,6 +198,7 @@ class Engine:
         )
         by_cost = pipeline.options.scheduling_policy == "priority_by_cost"
         self._costs = CostModel() if by_cost or max(self.setup.workers.values()) > 1 else None
+        self._pace = self._make_pace()
         self._looks: dict[int, Any] = {}  # of hyperframes sealed by the first source, not yet by all
         self._jobs: dict[int, Job] = {}
         self._partial: dict[int, dict[int, Hyperframe]] = {}  # sealed by some sources, not yet by all
@@ -225,6 +227,13 @@ class Engine:
         groups = self._plan.groups
         nodes = [StageNode(self._group_name(i), g.resource, g.sequential, g.after) for i, g in enumerate(groups)]
         return StageGraph(tuple(nodes) or (StageNode("pass", "compute", False, ()),))
+
+    def _make_pace(self) -> Pace:
+        setup = self.setup
+        least = most = setup.size
+        if self._segment is None and setup.adjusts:
+            least, most = max(1, setup.plan.halo.total), setup.largest
+        return Pace(setup.size, min(least, setup.size), most, workers=setup.num_workers)
 
     def _group_name(self, number: int) -> str:
         return " + ".join(self._plan.stages[i].name for i in self._plan.groups[number].stages)
@@ -290,7 +299,7 @@ class Engine:
 
     def _make_pools(self) -> None:
         shared = self.setup.pipeline.options.executor != "threads"
-        spare_for(f"{self._plan.fingerprint} {self.setup.size} {self.setup.workers}")
+        spare_for(f"{self._plan.fingerprint} {self.setup.largest} {self.setup.workers}")
         for port, source in self.setup.sources.items():
             if slabs := self.setup.input_slabs(port):
                 capacity = self.setup.input_capacity(port)
@@ -399,6 +408,8 @@ class Engine:
         job.released = True
         if self._costs is not None and job.look is not None and job.attempt == 0 and not job.dropped:
             self._costs.learn(job.look, job.core[1] - job.core[0], job.seconds)
+        if not job.dropped:
+            self._pace.done(job.core[0], job.core[1] - job.core[0], job.seconds)
         if job.dropped:
             self._release_results(self._jobs.pop(sequence))
 
@@ -476,7 +487,7 @@ class Engine:
         first = max(0, start - margin.before)
         packer = Packer(
             source.spec,
-            self.setup.size,
+            self._pace.size_at(start),
             margin,
             self._input_pools[port],
             stream=source.name,
@@ -496,6 +507,7 @@ class Engine:
                 packer.repaired_pts = source.repaired_pts
                 sealed = packer.push(frame.pts, frame.duration)
                 if sealed is not None:
+                    packer.size = self._pace.size_at(sealed.header.core[1])
                     self._sealed(port, sealed)
                 if not packer.wants_frames:
                     break
@@ -514,7 +526,7 @@ class Engine:
             planes,
             pts,
             source.spec,
-            self.setup.size,
+            self._pace.size_at,
             self._plan.margins[port],
             stream=source.name,
             plan_id=self.setup.run_id,
@@ -524,7 +536,9 @@ class Engine:
             self._gates[port].pass_one()
             if self._stopping:
                 break
-            source.let_go(hyperframe.header.read[0] - self.setup.in_flight * self.setup.size)  # read by none in flight
+            source.let_go(
+                hyperframe.header.read[0] - self.setup.in_flight * self.setup.largest
+            )  # read by none in flight
             self._sealed(port, hyperframe)
         return len(pts)
 
@@ -817,13 +831,19 @@ class Engine:
         for sink in setup.sinks.values():
             warnings += getattr(sink, "warnings", ())
         warnings += [f"an observer failed and was left out: {error}" for _, error in self._observers.failures]
+        end = self._cores[0] + self._frames_in - self._frames_before
+        sizes = self._pace.sizes(end)
+        used: dict[int, int] = {}
+        for (first, size), (stop, _) in itertools.pairwise([*sizes, (end, 0)]):
+            used[size] = used.get(size, 0) + stop - first
         return RunResult(
             id=setup.run_id,
             frames_in=self._frames_in,
             frames_out=self._frames_out,
             filtered=self._filtered,
             hyperframes=self._hyperframes,
-            size=setup.size,
+            size=max(used, key=lambda size: used[size]) if used else setup.size,
+            sizes=sizes,
             halo=plan.operator_halo,
             workers=setup.num_workers,
             executor=setup.pipeline.options.executor,

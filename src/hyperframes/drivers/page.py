@@ -105,7 +105,7 @@ def _tiles(content: dict[str, Any]) -> str:
         (
             f"{run['hyperframes']:,}",
             "hyperframes",
-            f"of {count_text(run['size'], 'frame')}, halo {halo['before']} + {halo['after']}",
+            f"of {_sizes_text(run)}, halo {halo['before']} + {halo['after']}",
         ),
         (f"{run['workers']:,}", "workers", f"{run['executor']}, {_busy_text(content)}"),
         (bytes_text(run["peak_memory_bytes"]), "peak memory", _planned_text(content)),
@@ -120,6 +120,13 @@ def _tiles(content: dict[str, Any]) -> str:
         for value, label, detail in tiles
     )
     return f'<div class="tiles">{cells}</div>'
+
+
+def _sizes_text(run: dict[str, Any]) -> str:
+    """Return the size, or each with the frame from which on it was used."""
+    text = count_text(run["size"], "frame")
+    changes = [f"{change['size']:,} from frame {change['frame']:,}" for change in run["sizes"][1:]]
+    return f"{run['sizes'][0]['size']:,}, {', '.join(changes)}" if changes else text
 
 
 def _s(seconds: float) -> str:

@@ -31,6 +31,7 @@ class RunResult:
     """Outputs left out by a selecting operator."""
     hyperframes: int
     size: int
+    """Of the hyperframes that most frames were in."""
     halo: Halo
     workers: int
     executor: str
@@ -50,6 +51,8 @@ class RunResult:
     frames_sha256: str | None = None
     prepare_seconds: float = 0.0
     """Before the clock started: workers prepared, kernels compiled or loaded (A88)."""
+    sizes: tuple[tuple[int, int], ...] = ()
+    """Every first frame and the size that cores had from there on: more than one where ``size=auto`` changed it."""
     frames_before: int = 0
     """Input frames that interrupted runs had done: in `frames_in`, as their results are in the other counts."""
     sinks: Mapping[str, Sink] = field(default_factory=dict, repr=False)
@@ -60,14 +63,20 @@ class RunResult:
         """Return two lines for people: what came out how fast, and how it was run."""
         noun, filtered = self._noun(), f" ({self.filtered:,} filtered)" if self.filtered else ""
         out = "" if self.frames_in == self.frames_out else f" to {count_text(self.frames_out, 'result')}{filtered}"
-        name, size = ", ".join(self.output) or "done", min(self.size, self.frames_in)
+        name = ", ".join(self.output) or "done"
         return (
             f"{name}: {count_text(self.frames_in, noun)}{out} in {seconds_text(self.seconds)}, "
             f"{rate_text(self.frames_per_second, noun)}\n"
-            f"{count_text(self.hyperframes, 'hyperframe')} of {count_text(size, noun)}, halo {self.halo.before} + "
+            f"{count_text(self.hyperframes, 'hyperframe')} of {self.size_text(noun)}, halo {self.halo.before} + "
             f"{self.halo.after}, {count_text(self.workers, 'worker')}, scheduler share "
             f"{share_text(self.scheduler_share)}, peak memory {bytes_text(self.peak_memory_bytes)}"
         )
+
+    def size_text(self, noun: str) -> str:
+        """Return how many of `noun` a hyperframe owned: a span where that changed during the run."""
+        sizes = [min(size, self.frames_in) for size in (self.size, *(size for _, size in self.sizes))]
+        least, most = min(sizes), max(sizes)
+        return count_text(most, noun) if least == most else f"{least:,} to {count_text(most, noun)}"
 
     def _noun(self) -> str:
         """Return what a frame of the sources is called: single numbers and vectors are rows."""
@@ -164,6 +173,7 @@ class RunResult:
             "output": self.output[0] if len(self.output) == 1 else self.output or None,
             "warnings": self.warnings,
             "prepare_seconds": self.prepare_seconds,
+            "sizes": [{"frame": frame, "size": size} for frame, size in self.sizes],
         }
         if self.frames_sha256 is not None:
             values["frames_sha256"] = self.frames_sha256

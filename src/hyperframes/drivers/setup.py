@@ -36,6 +36,9 @@ __all__ = ["Memory", "Setup", "check_budget", "set_up", "targets"]
 
 KERNEL_BYTES = 30 << 20
 """What a process takes to load and call compiled kernels, as measured."""
+GROWN_BYTES = 16 << 20
+"""Frame memory that small hyperframes may grow to during a run: about what caches hold."""
+MOST_GROWN = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,8 @@ class Setup:
     """How many of each resource."""
     run_id: str
     warnings: list[str] = field(default_factory=list)
+    most: int = 0
+    """Size up to which hyperframes may grow as measured; 0: the size stays (see `adjusts`)."""
     size_reasons: tuple[str, ...] = ()
     """Why the size is what it is."""
     cores: int = 1
@@ -89,6 +94,27 @@ class Setup:
     def uses_processes(self) -> bool:
         """Whether workers are processes, which see slabs and no other memory."""
         return self.pipeline.options.executor == "processes"
+
+    @property
+    def largest(self) -> int:
+        """Core frames that memory is laid out for."""
+        return max(self.size, self.most)
+
+    @property
+    def adjusts(self) -> bool:
+        """Whether the size may change during the run: nobody fixed it, and nothing is laid out for it but memory.
+
+        Parts, chunks and the journal of what is written to files are; processor time of other processes and devices is
+        not seen; several sources would have to agree.
+        """
+        options = self.pipeline.options
+        return (
+            options.size == "auto"
+            and options.executor == "threads"
+            and len(self.sources) == 1
+            and set(self.workers) == {"compute"}
+            and all(_takes_any_size(sink) for sink in self.sinks.values())
+        )
 
     def views(self, port: int) -> bool:
         """Whether a source's arrays are viewed where they lie: nothing of it is copied to slabs."""
@@ -111,7 +137,7 @@ class Setup:
 
     def input_capacity(self, port: int) -> int:
         """Frames in each input slab of a source."""
-        return slab_capacity(self.size, self.plan.margins[port])
+        return slab_capacity(self.largest, self.plan.margins[port])
 
     def input_slabs(self, port: int) -> int:
         """Input slabs of a source: none where its arrays are viewed."""
@@ -122,7 +148,7 @@ class Setup:
     def export_capacity(self, port: int) -> int:
         """Entries that one hyperframe can make of an exported port, margins included."""
         rate, margin = self.plan.ports[port].total_rate, self.plan.margins[port]
-        owned = self.size if rate == 1 else math.ceil(self.size * rate) + 1
+        owned = self.largest if rate == 1 else math.ceil(self.largest * rate) + 1
         return owned + margin.total
 
     def exported(self) -> list[int]:
@@ -234,7 +260,7 @@ def _check_places(sources: Mapping[str, Source], sinks: Mapping[str, Sink]) -> N
     read = {os.path.realpath(name) for name in names if os.path.exists(name)}
     written: set[str] = set()
     for sink in sinks.values():
-        if sink.name == "-" or isinstance(sink, NullSink | MemorySink | CallbackSink):
+        if _takes_any_size(sink):
             continue  # not a place in the file system
         place = os.path.realpath(sink.name)
         if place in read:
@@ -246,6 +272,11 @@ def _check_places(sources: Mapping[str, Source], sinks: Mapping[str, Sink]) -> N
         if place in written:
             raise PipelineError(f"two sinks write to {place}", got=sink.name, hint="Give each a name of its own.")
         written.add(place)
+
+
+def _takes_any_size(sink: Sink) -> bool:
+    """Whether a sink hands results on as they come and lays nothing out."""
+    return sink.name == "-" or isinstance(sink, NullSink | MemorySink | CallbackSink)
 
 
 def _check_kind(key: str, sink: Sink, plan: Plan) -> None:
@@ -280,9 +311,23 @@ def _choose_size(setup: Setup) -> None:
     else:
         setup.size, preset = int(options.size), _preset(setup)
         reasons = [f"was asked for; auto would begin with {preset.size}: {'; '.join(preset.reasons)}"]
+    if setup.adjusts:
+        setup.most = _most_grown(setup, budget)
+        reasons.append(f"it may change as measured during the run, to at most {setup.largest}")
     setup.size_reasons = tuple(reasons)
     check_budget(setup, budget)
     setup.spare_bytes = (budget - setup.memory_bytes()) // 2 // max(1, len(setup.sinks))
+
+
+def _most_grown(setup: Setup, budget: int) -> int:
+    """Return the size up to which hyperframes may grow: in little memory, and eight or more for each worker are left."""
+    longest = MOST_GROWN if setup.num_frames is None else setup.num_frames // (8 * max(setup.workers.values()))
+    setup.most = setup.size
+    while 2 * setup.most <= min(longest, MOST_GROWN):
+        setup.most *= 2
+        if setup.memory_bytes() > min(GROWN_BYTES, budget):
+            return setup.most // 2
+    return setup.most
 
 
 def check_budget(setup: Setup, budget: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from itertools import islice
+from itertools import count, islice
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -13,10 +13,10 @@ from hyperframes.frames import Frame
 from hyperframes.packing.align import missing_ranges
 from hyperframes.packing.halo import Boundary, Halo
 from hyperframes.packing.hyperframe import Header, Hyperframe, window
-from hyperframes.packing.ranges import core_ranges, validate_size
+from hyperframes.packing.ranges import validate_size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from hyperframes.frames import Array, Counting, FrameSpec
     from hyperframes.packing.slab import Slab, SlabPool
@@ -349,18 +349,23 @@ def view(
     planes: tuple[Array, ...],
     pts: Array | Counting,
     spec: FrameSpec,
-    size: int,
+    size: int | Callable[[int], int],
     halo: Halo,
     *,
     stream: str = "source",
     plan_id: str = "",
     cores: tuple[int, int | None] = (0, None),
 ) -> Iterator[Hyperframe]:
-    """Yield hyperframes that view arrays (N, ...) already in memory or mapped: nothing is copied."""
+    """Yield hyperframes that view arrays (N, ...) already in memory or mapped: nothing is copied.
+
+    `size` may be a function of the frame at which a core starts.
+    """
     num_frames = len(pts)
     start, stop = cores[0], num_frames if cores[1] is None else min(cores[1], num_frames)
-    for place in core_ranges(max(0, stop - start), size, Halo()):
-        core = (place.core[0] + start, place.core[1] + start)
+    for sequence in count():
+        if start >= stop:
+            return
+        core = (start, min(stop, start + validate_size(size(start) if callable(size) else size)))
         read = (max(0, core[0] - halo.before), min(num_frames, core[1] + halo.after))
         yield _hyperframe(
             tuple(plane[read[0] : read[1]] for plane in planes),
@@ -368,12 +373,13 @@ def view(
             read,
             core,
             spec,
-            sequence=place.index,
+            sequence=sequence,
             stream=stream,
             plan_id=plan_id,
             end=core[1] == stop,
             stream_length=num_frames,
         )
+        start = core[1]
 
 
 def pack(frames: Sequence[Frame], *, halo: Halo | int | tuple[int, int] = 0) -> Hyperframe:

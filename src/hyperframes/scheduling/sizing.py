@@ -22,6 +22,7 @@ __all__ = [
     "Latency",
     "LiveLoad",
     "SizeChoice",
+    "adjusted_size",
     "best_size",
     "budget_for_latency",
     "budget_for_size",
@@ -70,6 +71,9 @@ LEAST_STEP = 16
 """Frames of a fused chain's shortest step."""
 LARGE_ARRAY_BYTES = 1 << 20
 """From here on an array that is no picture is sized like one."""
+SHORT_TASK, LONG_TASK = 0.02, 2.0
+"""Seconds that a hyperframe should keep workers busy. Below, what it costs whatever its size, somewhat under a millisecond,
+may be a good part; above, results come late and much is lost with it."""
 
 
 # Presets and memory ---------------------------------------------------------------------------------------------------
@@ -367,6 +371,46 @@ def knee(throughput: Mapping[int, float], tolerance: float = 0.03) -> int:
         raise PipelineError("a knee needs measurements: expected at least one size, got none")
     best = max(throughput.values())
     return min(size for size, rate in throughput.items() if rate >= (1 - tolerance) * best)
+
+
+def adjusted_size(size: int, tried: Mapping[int, float], seconds: float, *, least: int, most: int) -> int:
+    """Return the size to go on with, now that hyperframes of `size` were measured in a run.
+
+    Parameters
+    ----------
+    size : int
+        In use.
+    tried : mapping of int to float
+        By size: frames a second of processor time, `size` among them.
+    seconds : float
+        That a hyperframe of `size` keeps workers busy.
+    least, most : int
+        Bounds.
+
+    Notes
+    -----
+    The knee of what was tried. Where that is `size`, a larger one is tried while hyperframes take less than 20 ms (four
+    times as large where that stays below, else twice), and half of it where they take over 2 s. Nothing is tried twice, so
+    it ends.
+
+    Examples
+    --------
+    >>> adjusted_size(64, {64: 70e3}, 0.001, least=1, most=1024)
+    256
+    >>> adjusted_size(256, {64: 70e3, 256: 71e3}, 0.004, least=1, most=1024)  # no gain: back
+    64
+    >>> adjusted_size(16, {16: 100.0}, 0.16, least=4, most=16)  # as it should be
+    16
+    """
+    best = knee(tried)
+    if best != size:
+        return best
+    if seconds < SHORT_TASK:
+        larger = next((size * n for n in (4, 2) if size * n <= most and (n == 2 or n * seconds <= SHORT_TASK)), size)
+        return size if larger in tried else larger
+    if seconds > LONG_TASK and size // 2 >= least and size // 2 not in tried:
+        return size // 2
+    return size
 
 
 def cost_per_frame(
