@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         SourceError,
     )
     from hyperframes.frames import Clip, Colour, Field, Frame, FrameSpec, Records, RecordSpec
+    from hyperframes.index import Index, open_index
     from hyperframes.operators import Contract, Operator, Output, View, Worker, operator
     from hyperframes.packing import Boundary, Halo, Header, Hyperframe, Packing, pack, unpack
     from hyperframes.pipeline import Options, Pipeline, Stage
@@ -52,6 +53,7 @@ __all__ = [
     "Header",
     "Hyperframe",
     "HyperframesError",
+    "Index",
     "LiveResult",
     "LiveRuntime",
     "MissingExtraError",
@@ -76,6 +78,7 @@ __all__ = [
     "View",
     "Worker",
     "open",
+    "open_index",
     "open_sink",
     "operator",
     "pack",
@@ -89,6 +92,7 @@ _HOMES = {
     "drivers": ("LiveResult", "LiveRuntime", "Run", "RunResult", "run", "start", "stream"),
     "errors": tuple(name for name in __all__ if name.endswith("Error")),
     "frames": ("Clip", "Colour", "Field", "Frame", "FrameSpec", "RecordSpec", "Records"),
+    "index": ("Index", "open_index"),
     "operators": ("Contract", "Operator", "Output", "View", "Worker", "operator"),
     "packing": ("Boundary", "Halo", "Header", "Hyperframe", "Packing", "pack", "unpack"),
     "pipeline": ("Options", "Pipeline", "Stage"),
