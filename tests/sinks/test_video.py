@@ -14,6 +14,7 @@ import av
 import numpy as np
 import pytest
 
+import hyperframes as hf
 from hyperframes.errors import FrameError, PipelineError, SinkError
 from hyperframes.frames import Clip, Colour, FrameSpec, RecordSpec
 from hyperframes.media import Passthrough
@@ -21,6 +22,7 @@ from hyperframes.media.encode import CODECS, choose_format, find_codec, formats_
 from hyperframes.sinks.base import Target
 from hyperframes.sinks.parts import completed_parts
 from hyperframes.sinks.video import VideoSink
+from hyperframes.sources.video import VideoSource
 
 WIDTH, HEIGHT = 64, 48
 BT709 = Colour("bt709", "tv", "bt709", "bt709")
@@ -520,6 +522,19 @@ def test_a_range_takes_its_part_of_the_sound_and_starts_at_zero(tmp_path):
     assert sound_packets(tmp_path / "out.mp4") == expected
     chapters = probe(tmp_path / "out.mp4", "-show_chapters")["chapters"]
     assert [(float(c["start_time"]), float(c["end_time"])) for c in chapters] == [(0, 0.6), (0.6, 0.8)]
+
+
+@pytest.mark.parametrize(("first", "last"), [(10, 30), (0, 30), (40, 50), (45, 70)])
+def test_a_run_over_a_range_takes_its_part_of_the_sound_without_decoding_the_rest(tmp_path, monkeypatch, first, last):
+    source = tmp_path / "in.mp4"
+    everything = make_source(source)
+    if last < 50:
+        monkeypatch.setattr(VideoSource, "_counted", lambda source: pytest.fail("the whole file was decoded"))
+    hf.run(source, [], tmp_path / "out.mp4", range=(first, last))
+    start, stop = Fraction(first, 25), Fraction(last, 25)
+    before = start if first else everything[0][0]  # what a decoder of sound needs before time 0
+    expected = [(time - start, data) for time, data in everything if before <= time < stop]
+    assert sound_packets(tmp_path / "out.mp4") == expected
 
 
 @pytest.mark.parametrize("name", ["out.mp4", "out.mkv"])

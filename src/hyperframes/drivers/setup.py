@@ -382,7 +382,7 @@ def targets(setup: Setup) -> dict[str, Target]:
     (first, *others) = setup.sources.values()
     kept = not others and any(sink.takes_passthrough for sink in setup.sinks.values())
     passthrough = first.passthrough() if kept else None
-    if (start, stop) != (0, None) and kept and first.rereadable:  # asks for exact times, which may take a whole decode
+    if (start, stop) != (0, None) and kept and first.rereadable:  # decodes two frames
         passthrough = _trimmed(passthrough or Passthrough(first.name, (), {}), first, start, stop)
     found = {}
     for key in setup.sinks:
@@ -405,7 +405,11 @@ def targets(setup: Setup) -> dict[str, Target]:
 
 def _trimmed(passthrough: Passthrough, source: Source, start: int, stop: int | None) -> Passthrough:
     """Return `passthrough` for the stretch of time that the frames [start, stop) cover."""
-    pts, base = source.times(), source.spec.time_base
-    begin = Fraction(int(pts[start])) * base if start < len(pts) else Fraction(0)
-    end = Fraction(int(pts[stop])) * base if stop is not None and stop < len(pts) else None
-    return dataclasses.replace(passthrough, start=begin, stop=end)
+    end = None if stop is None else _time_of(source, stop)
+    return dataclasses.replace(passthrough, start=_time_of(source, start) or Fraction(0), stop=end)
+
+
+def _time_of(source: Source, index: int) -> Fraction | None:
+    """Return the time of one frame, read as the run will read it; None past the end."""
+    pts = [frame.pts for frame in source.read(index, index + 1)]  # to its end, so that decoders close
+    return Fraction(pts[0]) * source.spec.time_base if pts else None
