@@ -20,6 +20,7 @@ from hyperframes.cli.operators import operators
 from hyperframes.cli.plan import plan
 from hyperframes.cli.replay import replay
 from hyperframes.cli.run import run
+from hyperframes.cli.search import search
 from hyperframes.cli.tune import tune
 
 __all__ = ["app", "exit_code_of"]
@@ -88,5 +89,5 @@ EPILOGS = {
     "durations 200ms or 1.5s.",
 }
 
-for command in (run, plan, tune, budget, live, journal, replay, anchors, operators, doctor, bench, demo):
+for command in (run, plan, tune, budget, live, journal, replay, anchors, search, operators, doctor, bench, demo):
     app.command(cls=_Command, epilog=EPILOGS.get(command.__name__))(command)

@@ -30,6 +30,7 @@ COMMANDS = (
     "journal",
     "replay",
     "anchors",
+    "search",
     "operators",
     "doctor",
     "bench",

@@ -1,0 +1,77 @@
+"""``hyperframes search``: what is like it, in a dataset of descriptors."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path  # noqa: TC003 - typer reads the annotation
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hyperframes.cli import _options, _show
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hyperframes.index import Hit
+
+__all__ = ["search"]
+
+
+def search(
+    dataset: Annotated[str, typer.Argument(metavar="DATASET", help="A folder or URL ending in .lance.")],
+    like: Annotated[
+        str,
+        typer.Option(metavar="CLIP@T", help="A position in a described video: clip.mp4@12.5 (seconds), clip.mp4@#375."),
+    ],
+    top: Annotated[int, typer.Option(metavar="K", min=1, help="How many are shown at most.")] = 10,
+    where: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CONDITION",
+            help="Only search those that meet it, such as \"source = 'a.mp4' and start_seconds > 10\".",
+        ),
+    ] = None,
+    sheet: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.html|.png", help="Show what was found as pictures, one from the middle of each."),
+    ] = None,
+    as_json: _options.Json = False,
+    debug: _options.Debug = False,
+) -> None:
+    """Find the spans of described videos that are most like one of them, best first.
+
+    The score is a cosine: 1 for the same. What was asked for is among them.
+
+    Example: hyperframes search library.lance --like clip.mp4@12.5 --top 5
+    """
+    from hyperframes.index import open_index
+    from hyperframes.index.sheet import check_sheet_path, write_sheet
+
+    if sheet is not None:
+        check_sheet_path(sheet)
+    hits = open_index(dataset).search(like=like, top=top, where=where)
+    if as_json:
+        print(json.dumps([hit._asdict() for hit in hits]))
+    else:
+        _print(hits)
+    if sheet is not None:
+        for warning in write_sheet(hits, sheet, title=f"like {like}"):
+            _show.tell("warning", warning)
+        _show.tell("sheet", str(sheet))
+
+
+def _print(hits: Sequence[Hit]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    if not hits:
+        print("nothing was found")
+        return
+    table = Table(box=None, pad_edge=False)
+    for name in ("score", "from", "to", "source"):
+        table.add_column(name, justify="left" if name == "source" else "right")
+    for hit in hits:
+        times = (f"{hit.start_seconds:.3f} s", f"{hit.stop_seconds:.3f} s")
+        table.add_row(*map(Text, (f"{hit.score:.4f}", *times, hit.source)))
+    _show.console().print(table)
