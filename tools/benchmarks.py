@@ -120,9 +120,11 @@ def _times(workload: Workload, result: dict[str, Any]) -> str:
             f"| {label} | {told.per_second:,.{0 if told.per_second >= 100 else 1}f} | {_small(told.cpu_seconds)} "
             f"| {told.quiet} of {told.rounds} | {compared} |"
         )
-        share = rounds[-1].get("facts", {}).get("scheduler_share")
-        if share is not None:
-            notes.append(f"{label}: scheduler share {100 * share:.2f} %.")
+        facts = rounds[-1].get("facts", {})
+        if "scheduler_share" in facts:
+            start = facts.get("seconds_with_start", 0) - rounds[-1]["seconds"]
+            left_out = f", {start:.1f} s to start and end left out" if start > 0 else ""
+            notes.append(f"{label}: scheduler share {100 * facts['scheduler_share']:.2f} %{left_out}.")
     return "\n".join([*lines, "", *([" ".join(notes), ""] if notes else [])])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-SCALING_FRAMES = 24
+SCALING_FRAMES = 96
 PYTHON_FRAMES = 576
 """Frames of the workloads that compare workers."""
 STORED_FRAMES = 96

@@ -248,6 +248,14 @@ def test_rounds_take_labels_in_turn_and_the_first_is_left_out(rivals, fake, monk
     assert taken["broken"] == [{"error": "ZeroDivisionError: division by zero"}]
 
 
+def test_a_case_may_tell_which_part_of_its_time_counts(rivals):
+    measure = rivals("measure")
+    told = measure.run(measure.Case(lambda: 5, seconds=lambda: 2.0, facts=lambda: {"seconds_with_start": 3.0}))
+    assert (told["seconds"], told["done"], told["facts"]) == (2.0, 5, {"seconds_with_start": 3.0})
+    with pytest.raises(ValueError, match="only compared, not timed"):
+        measure.run(measure.Case(None))
+
+
 def test_results_are_compared_with_those_of_the_reference(rivals, fake, tmp_path):
     process = fake()
     workload = rivals("workloads").Workload("file_yuv", "", (), reference="steady", keep="all")
