@@ -16,6 +16,7 @@ import contextlib
 import json
 import os
 import select
+import signal
 import subprocess
 import sys
 import tempfile
@@ -278,6 +279,7 @@ def _length(workload: Workload, inputs: Inputs) -> int:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the workloads asked for; return the exit code."""
     options = _options(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what lies in memory is let go
     media, scratch = options.media, options.media / "scratch"
     scratch.mkdir(parents=True, exist_ok=True)
     chosen = [find(name) for name in options.workloads] or list(WORKLOADS)
