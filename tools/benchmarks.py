@@ -32,8 +32,8 @@ Each rival runs in an environment of its own with every package pinned (`benchma
 in a process that stays for all rounds. Rounds take one case after another in turn, so that whatever the machine does meets
 all of them. Starting, importing and compiling are not counted, nor is the first round, except that the ffmpeg program starts anew
 each time. Ratios are formed within each round; medians over rounds are shown. A round is quiet when other processes used less
-than {QUIET_CORES:g} cores; with fewer than three quiet rounds all count, wall times are then those of a busy machine, and CPU time
-is the figure to read. All results are compared, frame by frame.
+than {QUIET_CORES:g} cores; with fewer than three quiet rounds all count, wall times are then those of a busy machine, and targets
+are judged by CPU time. All results are compared, frame by frame.
 
 Run it: `make rivals`, about half an hour; `python benchmarks/rivals/runner.py --help` says how to run a part. It needs ffmpeg,
 and Python 3.12 for VapourSynth, and installs the rivals (2.5 GB) under the user's cache folder.
@@ -89,7 +89,8 @@ def _targets(measured: list[tuple[Workload, dict[str, Any]]]) -> str:
     for workload, target, found in rows_of(measured):
         rival = target.rival + (f" (less {target.less.split(', ')[-1]})" if target.less else "")
         cpu = f"{_times_text(found.cpu)}" if target.cpu else ""
-        reached = "yes" if found.meets(target.factor) else "no"
+        by_cpu = target.cpu and not found.calm
+        reached = ("yes" if found.judged(by_cpu=target.cpu) >= target.factor else "no") + (", by CPU" if by_cpu else "")
         lines.append(
             f"| {workload.title} | {rival} | {_times_text(target.factor)} | {_times_text(found.wall)} | {cpu} "
             f"| {found.quiet} of {found.rounds} | {reached} |"
@@ -244,7 +245,7 @@ def chart(results: dict[str, dict[str, Any]]) -> str:
     rows = [
         row for row in rows_of([(w, results[w.name]) for w in WORKLOADS if w.name in results]) if row[1].factor != 1
     ]
-    values = [v for _, target, found in rows for v in (target.factor, found.wall)]
+    values = [v for _, target, found in rows for v in (target.factor, found.judged(by_cpu=target.cpu))]
     low, high = 0.5, max([10.0, *values]) * 1.6
     height = ROW * len(rows) + 40
 
@@ -266,16 +267,17 @@ def chart(results: dict[str, dict[str, Any]]) -> str:
         lines.append(f'  <text class="text" x="{x(value)}" y="{height - 12}" text-anchor="middle">{value}x</text>')
     for number, (workload, target, found) in enumerate(rows):
         y = 10 + ROW * number
-        kind = "bar" if found.meets(target.factor) else "short"
+        value = found.judged(by_cpu=target.cpu)
+        kind = "bar" if value >= target.factor else "short"
         name = escape(f"{workload.title}: {target.rival}")
         if len(name) > 62:
             name = escape(f"{workload.title.split(',')[0][:40]}: {target.rival}")
         lines.append(f'  <text class="text" x="{LEFT - 8}" y="{y + 10}" text-anchor="end">{name}</text>')
-        width = round(max(1.0, x(found.wall) - x(low)), 1)
+        width = round(max(1.0, x(value) - x(low)), 1)
         lines.append(f'  <rect class="{kind}" x="{x(low)}" y="{y}" width="{width}" height="{BAR}" rx="2"/>')
         lines.append(f'  <path class="target" d="M{x(target.factor)} {y - 3}v{BAR + 6}"/>')
-        at = max(x(found.wall), x(target.factor)) + 6
-        lines.append(f'  <text class="text" x="{at}" y="{y + 10}">{_times_text(found.wall)}</text>')
+        at = max(x(value), x(target.factor)) + 6
+        lines.append(f'  <text class="text" x="{at}" y="{y + 10}">{_times_text(value)}</text>')
     return "\n".join([*lines, "</svg>"]) + "\n"
 
 
@@ -284,7 +286,8 @@ def chart(results: dict[str, dict[str, Any]]) -> str:
 
 def read(root: Path) -> dict[str, dict[str, Any]]:
     """Return the results by workload."""
-    return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted((root / RESULTS).glob("*.json"))}
+    files = {w.name: root / RESULTS / f"{w.name}.json" for w in WORKLOADS}
+    return {name: json.loads(path.read_text(encoding="utf-8")) for name, path in files.items() if path.exists()}
 
 
 def main(arguments: list[str], root: Path = ROOT) -> int:

@@ -291,7 +291,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stderr.write(f"{name} is left out: {error}\n")
     num_memory = min(MEMORY_FRAMES, options.frames or MEMORY_FRAMES)
     with tempfile.TemporaryDirectory(prefix="rivals-", dir=options.raw) as raw:
-        memory = making.memory(media, num_memory, Path(raw))
+        held = any(workload.in_memory for workload in chosen)
+        memory = making.memory(media, num_memory, Path(raw)) if held else media
         odd = making.odd_files(media)
         for workload in chosen:
             num_frames = min(workload.num_frames, options.frames or workload.num_frames)

@@ -44,9 +44,14 @@ class Ratio:
     quiet: int
     rounds: int
 
-    def meets(self, factor: float) -> bool:
-        """Return whether the target is reached, judged by wall time."""
-        return self.wall >= factor
+    @property
+    def calm(self) -> bool:
+        """Whether enough rounds were quiet for wall times to tell something."""
+        return self.quiet >= FEWEST_ROUNDS
+
+    def judged(self, *, by_cpu: bool = True) -> float:
+        """Return the ratio that counts: of wall time, or of CPU time on a busy machine where that can tell it."""
+        return self.cpu if by_cpu and not self.calm else self.wall
 
 
 def counting(*labels: Rounds) -> list[int]:

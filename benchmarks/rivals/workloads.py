@@ -35,6 +35,8 @@ class Workload:
     keep: str = "some"
     """Which results' samples are compared: some, every fifth, all."""
     dtype: str = "u1"
+    in_memory: bool = False
+    """Whether the frames are held in memory instead of being decoded."""
     kind: str = "time"
     """time, memory, or position (results only)."""
 
@@ -53,6 +55,7 @@ WORKLOADS = (
             Target("hyperframes", "VapourSynth zsmooth", 2),
             Target("hyperframes", "dask, our kernel", 5),
         ),
+        in_memory=True,
     ),
     Workload(
         "file_yuv",
@@ -103,6 +106,7 @@ WORKLOADS = (
             Target("hyperframes", "ffmpeg tmedian", 100, less="ffmpeg, reading only"),
             Target("hyperframes", "VapourSynth zsmooth", 2),
         ),
+        in_memory=True,
     ),
     Workload(
         "chain",
@@ -113,6 +117,7 @@ WORKLOADS = (
             Target("hyperframes, fused", "three kernels, arrays reused", 1.5),
         ),
         reference="hyperframes, fused",
+        in_memory=True,
     ),
     Workload(
         "scaling",
@@ -120,6 +125,7 @@ WORKLOADS = (
         ("hyperframes",),
         (Target("2 workers", "1 worker", 1.8, cpu=False),),
         reference="1 worker",
+        in_memory=True,
     ),
     Workload(
         "python_only",
@@ -127,6 +133,7 @@ WORKLOADS = (
         ("hyperframes",),
         (Target("processes, 2 workers", "processes, 1 worker", 1.8, cpu=False),),
         reference="threads, 1 worker",
+        in_memory=True,
     ),
     Workload(
         "sampling",
@@ -167,6 +174,7 @@ WORKLOADS = (
             Target("hyperframes, npy", "NumPy open_memmap", 1),
         ),
         reference="hyperframes, npy",
+        in_memory=True,
     ),
     Workload(
         "peak_memory",

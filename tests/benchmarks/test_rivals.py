@@ -39,8 +39,14 @@ def test_a_ratio_is_formed_within_each_round(rivals):
     # The machine is twice as slow in the second round, for both; the ratio of medians would be 12 / 5.
     told = rivals("summary").ratio({"ours": rounds(4, 8, 5), "theirs": rounds(12, 24, 10)}, target)
     assert (told.wall, told.cpu, told.quiet, told.rounds) == (3, 3, 3, 3)
-    assert told.meets(3)
-    assert not told.meets(3.01)
+    assert told.judged() == 3
+
+
+def test_targets_are_judged_by_cpu_time_on_a_busy_machine_where_that_can_tell_them(rivals):
+    ratio = rivals("summary").Ratio
+    assert ratio(wall=2.0, cpu=3.0, quiet=3, rounds=5).judged() == 2
+    assert ratio(wall=2.0, cpu=3.0, quiet=2, rounds=5).judged() == 3
+    assert ratio(wall=2.0, cpu=1.0, quiet=0, rounds=5).judged(by_cpu=False) == 2
 
 
 def test_a_round_counts_for_a_ratio_only_when_it_was_quiet_for_both(rivals):
