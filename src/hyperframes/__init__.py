@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from hyperframes.operators import Contract, Operator, Output, View, Worker, operator
     from hyperframes.packing import Boundary, Halo, Header, Hyperframe, Packing, pack, unpack
     from hyperframes.pipeline import Options, Pipeline, Stage
-    from hyperframes.semantic import Descriptor
+    from hyperframes.semantic import Descriptor, describe
     from hyperframes.sinks import Sink, open_sink
     from hyperframes.sources import Source
     from hyperframes.sources import open_source as open  # noqa: A004 - hf.open is the contract's name
@@ -77,6 +77,7 @@ __all__ = [
     "Stage",
     "View",
     "Worker",
+    "describe",
     "open",
     "open_index",
     "open_sink",
@@ -96,7 +97,7 @@ _HOMES = {
     "operators": ("Contract", "Operator", "Output", "View", "Worker", "operator"),
     "packing": ("Boundary", "Halo", "Header", "Hyperframe", "Packing", "pack", "unpack"),
     "pipeline": ("Options", "Pipeline", "Stage"),
-    "semantic": ("Descriptor",),
+    "semantic": ("Descriptor", "describe"),
     "sinks": ("Sink", "open_sink"),
     "sources": ("Source", "open"),
 }

@@ -13,6 +13,7 @@ from hyperframes.cli.anchors import anchors
 from hyperframes.cli.bench import bench
 from hyperframes.cli.budget import budget
 from hyperframes.cli.demo import demo
+from hyperframes.cli.describe import describe
 from hyperframes.cli.doctor import doctor
 from hyperframes.cli.journal import journal
 from hyperframes.cli.live import live
@@ -89,5 +90,8 @@ EPILOGS = {
     "durations 200ms or 1.5s.",
 }
 
-for command in (run, plan, tune, budget, live, journal, replay, anchors, search, operators, doctor, bench, demo):
+for command in (
+    *(run, plan, tune, budget, live, journal, replay),
+    *(anchors, describe, search, operators, doctor, bench, demo),
+):
     app.command(cls=_Command, epilog=EPILOGS.get(command.__name__))(command)

@@ -1,10 +1,14 @@
 """What a stretch of video means: when something matters, where, what it looks like, and for which task."""
 
 from hyperframes.semantic.anchors import Anchors
-from hyperframes.semantic.arrow import load, save, schema, to_table
+from hyperframes.semantic.arrow import check_path, load, save, schema, to_table
+from hyperframes.semantic.describe import DegradedWarning, describe
 from hyperframes.semantic.descriptor import DEFAULT, PARTS, Anchor, Descriptor, Trajectory
 from hyperframes.semantic.kernels import FIXED_KERNELS, attend
+from hyperframes.semantic.regions import Mask, Patches, select_patches
 from hyperframes.semantic.sync import Lag, Sync, measure_sync
+from hyperframes.semantic.tasks import TASKS, Projection, Tasks, ZeroShotWarning
+from hyperframes.semantic.text import LabelBridge, MiniLm, TextEncoder
 from hyperframes.semantic.timeline import Segment, Timeline, choose_frames, find_anchors
 from hyperframes.semantic.trajectories import trajectories_between
 
@@ -12,21 +16,34 @@ __all__ = [
     "DEFAULT",
     "FIXED_KERNELS",
     "PARTS",
+    "TASKS",
     "Anchor",
     "Anchors",
+    "DegradedWarning",
     "Descriptor",
+    "LabelBridge",
     "Lag",
+    "Mask",
+    "MiniLm",
+    "Patches",
+    "Projection",
     "Segment",
     "Sync",
+    "Tasks",
+    "TextEncoder",
     "Timeline",
     "Trajectory",
+    "ZeroShotWarning",
     "attend",
+    "check_path",
     "choose_frames",
+    "describe",
     "find_anchors",
     "load",
     "measure_sync",
     "save",
     "schema",
+    "select_patches",
     "to_table",
     "trajectories_between",
 ]

@@ -15,7 +15,7 @@ from hyperframes.semantic.descriptor import DEFAULT, SCHEMA_VERSION, Anchor, Des
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["from_table", "load", "load_one", "save", "schema", "to_table"]
+__all__ = ["check_path", "from_table", "load", "load_one", "save", "schema", "to_table"]
 
 _SUFFIXES = (".arrow", ".parquet")
 _VERSION_KEY = "hyperframes.descriptor"
@@ -222,6 +222,20 @@ def _descriptor(row: dict[str, Any], arrays: dict[str, Any]) -> Descriptor:
 
 
 # Files ----------------------------------------------------------------------------------------------------------------
+
+
+def check_path(path: str | os.PathLike[str]) -> None:
+    """Refuse a file that `save` could not write: before the work, not after it.
+
+    Raises
+    ------
+    SinkError
+        If the suffix is another one, or there is no such folder.
+    """
+    path = Path(path)
+    _suffix(path, lambda message, hint: SinkError(message, sink=str(path), hint=hint))
+    if not path.parent.is_dir():
+        raise SinkError(f"cannot write {path}: there is no folder {path.parent}", sink=str(path))
 
 
 def save(descriptors: Sequence[Descriptor], path: str | os.PathLike[str]) -> None:

@@ -230,6 +230,26 @@ class Descriptor:
         weights = weights if not self.static and weights.sum() > 1e-6 else np.ones(len(values))
         return np.tensordot(weights / weights.sum(), np.asarray(values, np.float64), axes=1)
 
+    def project(self, task: str) -> Array:
+        """Return what matters of the features for a task, (256,) float32.
+
+        Parameters
+        ----------
+        task : str
+            A task that was fitted or registered with `hyperframes.semantic.TASKS`, or the description of another one, whose
+            projection is then guessed from the text; a `ZeroShotWarning` says so.
+
+        Raises
+        ------
+        FrameError
+            If it is guessed and the text means nothing to the sentence encoder.
+        SourceError
+            If it is guessed and there is no sentence encoder.
+        """
+        from hyperframes.semantic import tasks
+
+        return tasks.TASKS.project(self.semantic_features, task)
+
     # Arrow, files, pages ----------------------------------------------------------------------------------------------
 
     def to_arrow(self) -> Any:

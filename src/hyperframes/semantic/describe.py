@@ -1,0 +1,442 @@
+"""From a source to descriptors, as they come: anchors cut it into segments, windows say what each looks like.
+
+All is one run of the flow: nothing depends on the size of hyperframes, and what is held is what the open segment needs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import queue
+import threading
+import warnings
+from collections import deque
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import numpy as np
+
+from hyperframes.drivers import run, start
+from hyperframes.errors import SourceError
+from hyperframes.frames import Array
+from hyperframes.operators.activity import Activity
+from hyperframes.operators.create import as_text
+from hyperframes.operators.every import Every
+from hyperframes.operators.onnx_model import file_checksum, identity
+from hyperframes.pipeline import Pipeline, Stage
+from hyperframes.semantic.anchors import KINDS, Anchors, levels_of
+from hyperframes.semantic.coco import COCO_CLASSES
+from hyperframes.semantic.descriptor import DEFAULT, PARTS, Anchor, Descriptor
+from hyperframes.semantic.detect import Detect
+from hyperframes.semantic.features import Change, Features, Motion
+from hyperframes.semantic.luma import as_small_luma
+from hyperframes.semantic.models import DETECTOR, MODELS_VARIABLE, find_model
+from hyperframes.semantic.regions import Mask
+from hyperframes.semantic.sync import Sync
+from hyperframes.semantic.text import LabelBridge, find_encoder
+from hyperframes.sinks import CallbackSink, MemorySink
+from hyperframes.sources import Source, open_source
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from hyperframes.drivers import Run
+    from hyperframes.frames import Clip, Records
+    from hyperframes.instruments import Instrument
+    from hyperframes.semantic.text import TextEncoder
+
+__all__ = ["DegradedWarning", "describe"]
+
+_HASHED_BYTES: Final = 1 << 20
+_LEAST_WEIGHT: Final = 0.02  # of a window where nothing happens: still stretches are not forgotten
+_WINDOWS: Final = ("change.features", "change.valid", "change.regions", "motion.cut")
+_SPANS: Final = ("anchors.weights", "anchors.anchors", "anchors.segments")
+
+
+class DegradedWarning(UserWarning):
+    """Descriptors are made with less than was asked for."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Plan:
+    """What is run, and what it says of itself."""
+
+    stages: list[Stage]
+    models: dict[str, str]
+    parameters: str
+    degraded: bool
+    hop: int
+
+
+def describe(
+    source: Any,
+    *,
+    detector: str | os.PathLike[str] | None = "auto",
+    masks: Mapping[str, Mask] | None = None,
+    two_pass: bool = False,
+    sync: Sync | None = None,
+    text: TextEncoder | Literal["auto"] | None = "auto",
+    anchors: Anchors | None = None,
+    hop: int = 8,
+    side: int = 160,
+    instruments: tuple[Instrument, ...] = (),
+    **options: Any,
+) -> Iterator[Descriptor]:
+    """Yield the descriptors of a source, in order of time, as they come.
+
+    Parameters
+    ----------
+    source : path, URL, array or Source
+        Pictures.
+    detector : path or None
+        A NanoDet model file. ``auto``: ``nanodet-416.onnx`` in a folder of ``HYPERFRAMES_MODELS``; where there is none,
+        descriptors are marked as degraded, their detection part is not valid, and a `DegradedWarning` says so. None: no
+        detection is wanted.
+    masks : mapping of task to Mask, optional
+        Tasks that look at parts of the picture: each gets a map of its own.
+    two_pass : bool
+        Whether noise and percentiles come from the whole file, read a first time for it.
+    sync : Sync, optional
+        What `measure_sync` found; moves anchors towards the sound and is noted.
+    text : TextEncoder or None
+        Whose space `Descriptor.text_vector` is in, made of what the detector sees. ``auto``: that of the folders of
+        ``HYPERFRAMES_MODELS``, if there is one. None: no such vector.
+    anchors : Anchors, optional
+        Parameters of the anchors and segments.
+    hop : int
+        Frames of a window.
+    side : int
+        Longer side of the small luma, in pixels.
+    instruments : tuple of Instrument, optional
+        Observers of the run.
+    **options
+        Fields of `Options`: size, workers, range, ...
+
+    Yields
+    ------
+    Descriptor
+        One a segment. Stop iterating and the run is cancelled.
+
+    Raises
+    ------
+    HyperframesError
+        What was wrong, with a hint.
+
+    Notes
+    -----
+    Windows belong to the segment in which they start (one that has none takes the window it lies in). Scores and boxes
+    are the greatest of the windows; flow, texture and change their means, weighted by the greatest anchor weight in the
+    window; the map is the mean of the windows' steadied maps, weighted alike.
+    """
+    opened = open_source(source, on_size_change=options.get("on_size_change", "scale"))
+    try:
+        chosen = anchors or Anchors()
+        if two_pass:
+            chosen = replace(chosen, levels=_levels(source, opened, Activity(side=side), options))
+        plan = _plan(opened, _detector(detector), chosen, Activity(side=side), hop, wanted=detector is not None)
+        encoder = find_encoder() if text == "auto" else text
+        bridge = LabelBridge(encoder) if encoder is not None and "detector" in plan.models else None
+        named = Path(os.fspath(source)) if isinstance(source, str | os.PathLike) else None
+        fixed = {
+            "source": opened.name,
+            "content_hash": _content_hash(opened, named),
+            "parameters": plan.parameters,
+            "models": plan.models if bridge is None else {**plan.models, "text": bridge.model_id},
+            "statistics": "two-pass" if two_pass else "causal",
+            "degraded": plan.degraded,
+        }
+    except BaseException:
+        if opened is not source:
+            opened.close()
+        raise
+    assembler = _Assembler(plan.hop, fixed, dict(masks or {}), sync, bridge)
+    return _described(opened, opened is not source, plan, assembler, instruments, options)
+
+
+def _described(
+    opened: Source,
+    ours: bool,
+    plan: _Plan,
+    assembler: _Assembler,
+    instruments: tuple[Instrument, ...],
+    options: dict[str, Any],
+) -> Iterator[Descriptor]:
+    seen = opened
+    if not any(stage.name == "detect" for stage in plan.stages) and "pixel_format" not in options:
+        activity = plan.stages[0].operator
+        assert isinstance(activity, Activity)
+        seen = as_small_luma(opened, activity)
+    handed: queue.Queue[list[Descriptor] | None] = queue.Queue(maxsize=2)
+    abandoned = threading.Event()
+
+    def hand_over(several: list[Descriptor] | None) -> None:
+        while (several is None or several) and not abandoned.is_set():
+            try:
+                return handed.put(several, timeout=0.1)
+            except queue.Full:
+                continue
+        return None
+
+    def taking(name: str) -> CallbackSink:
+        if name != _SPANS[-1]:  # sinks get a hyperframe's results in this order
+            return CallbackSink(lambda result: assembler.take(name, result))
+        return CallbackSink(lambda result: hand_over(assembler.close(result)))
+
+    names = [name for name in (*_WINDOWS, *assembler.more, *_SPANS) if name.partition(".")[0] in _names(plan)]
+    sinks = {name: taking(name) for name in names}
+    handle = start(Pipeline.of(seen, plan.stages, sinks, **options), instruments=instruments)
+    threading.Thread(target=_end, args=(handle, hand_over), daemon=True).start()
+    try:
+        while (several := handed.get()) is not None:
+            yield from several
+        handle.wait()
+        yield from assembler.rest()
+    finally:
+        abandoned.set()
+        if not handle.stats()["finished"]:
+            handle.cancel("the reader stopped")
+            handle.join()
+        if ours:
+            opened.close()
+
+
+def _end(handle: Run, hand_over: Any) -> None:
+    """Tell the reader that the run has ended."""
+    handle.join()
+    hand_over(None)
+
+
+def _names(plan: _Plan) -> set[str]:
+    return {stage.name for stage in plan.stages}
+
+
+# What is run ----------------------------------------------------------------------------------------------------------
+
+
+def _detector(detector: str | os.PathLike[str] | None) -> str | None:
+    if detector is None:
+        return None
+    if os.fspath(detector) != "auto":
+        return os.fspath(detector)
+    found = find_model(DETECTOR)
+    if found is None:
+        warnings.warn(
+            f"no detector: the detection part of descriptors is not valid, and they are marked as degraded; put {DETECTOR} "
+            f"in a folder of {MODELS_VARIABLE}",
+            DegradedWarning,
+            stacklevel=3,
+        )
+        return None
+    return str(found)
+
+
+def _plan(source: Source, model: str | None, anchors: Anchors, activity: Activity, hop: int, *, wanted: bool) -> _Plan:
+    stages = [
+        Stage("activity", activity),
+        Stage("anchors", anchors, ("activity.measures", "activity.luma")),
+        Stage("motion", Motion(length=max(2, hop), hop=hop), ("activity.measures", "activity.luma")),
+    ]
+    reads: tuple[str, ...] = ("motion.flow", "motion.count", "motion.luma")
+    models = {}
+    if model is not None:
+        stages += [Stage("sampled", Every(hop)), Stage("detect", Detect(model), ("sampled",))]
+        reads += ("detect.boxes", "detect.scores")
+        models["detector"] = f"{Path(model).name} {file_checksum(*identity(model)):08x}"
+    stages.append(Stage("features", Features(), reads))
+    stages.append(Stage("change", Change(), ("features.parts", "features.valid", "features.regions", "motion.cut")))
+    said = "\n".join(f"{s.name}={as_text(_without_path(s.operator))}#{s.operator.version}{s.inputs}" for s in stages)
+    parameters = hashlib.sha256(f"{said}\n{source.spec}".encode()).hexdigest()[:16]
+    return _Plan(stages, models, parameters, wanted and model is None, hop)
+
+
+def _without_path(operator: Any) -> Any:
+    """Return the operator without where its model lies: what tells it apart is its version, made of the bytes."""
+    if not isinstance(operator, Detect):
+        return operator
+    plain = replace(operator)
+    object.__setattr__(plain, "model", Path(operator.model).name)
+    return plain
+
+
+def _levels(source: Any, opened: Source, activity: Activity, options: dict[str, Any]) -> tuple[float, float, float]:
+    if not opened.rereadable:
+        raise SourceError(
+            f"{opened.name} can be read only once: two passes need a file",
+            source=opened.name,
+            hint="Leave two_pass out: levels then come from the 60 seconds before each frame.",
+        )
+    measured = MemorySink()
+    again = source if isinstance(source, Source) else open_source(source)
+    try:
+        seen = again if "pixel_format" in options else as_small_luma(again, activity)
+        run(Pipeline.of(seen, [Stage("activity", activity)], {"activity.measures": measured}, **options))
+    finally:
+        if again is not source:
+            again.close()
+    return levels_of(measured.result.data)  # type: ignore[union-attr]  # rows
+
+
+def _content_hash(opened: Source, path: Path | None) -> str:
+    """Return a hash of the file's bytes, or of what else tells the source from others."""
+    if path is None or not path.is_file():
+        return hashlib.sha256(opened.identity().encode()).hexdigest()
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while piece := file.read(_HASHED_BYTES):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+# What comes out -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True, eq=False)
+class _Window:
+    """What is known of one window."""
+
+    start: int
+    hyperframe: str
+    values: dict[str, Array] = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False)
+class _Assembler:
+    """Collects windows, weights and anchors until the segment that they belong to is closed."""
+
+    hop: int
+    fixed: dict[str, Any]
+    masks: dict[str, Mask]
+    sync: Sync | None
+    bridge: LabelBridge | None = None
+    more: tuple[str, ...] = ("detect.boxes",)
+    windows: deque[_Window] = field(default_factory=deque)
+    weights: deque[tuple[int, float, float]] = field(default_factory=deque)
+    """(frame, seconds, weight)."""
+    anchors: deque[tuple[int, Anchor]] = field(default_factory=deque)
+    held: tuple[int, int, bool, bool] | None = None
+    """(start, stop, cut, static) of a segment that waits for the time of the frame after it."""
+
+    def take(self, name: str, result: Clip | Records) -> None:
+        """Take in one hyperframe's results of one output."""
+        tick = float(result.spec.time_base)
+        if name == "anchors.weights":
+            rows = zip(result.index, result.pts, result.columns["weight"], strict=True)  # type: ignore[union-attr]  # records
+            self.weights.extend((int(i), float(pts * tick), float(w)) for i, pts, w in rows)
+        elif name == "anchors.anchors":
+            columns = result.columns  # type: ignore[union-attr]  # records
+            for i, pts, w, kind in zip(result.index, result.pts, columns["weight"], columns["kind"], strict=True):
+                self.anchors.append((int(i), Anchor(float(pts * tick), float(w), KINDS[kind])))
+        else:
+            self._take_windows(name, result)  # type: ignore[arg-type]  # frames
+
+    def _take_windows(self, name: str, result: Clip) -> None:
+        if name == _WINDOWS[0]:
+            self.windows.extend(_Window(int(j) * self.hop, result.hyperframe) for j in result.index)
+        if len(result):
+            fresh = list(self.windows)[-len(result) :]
+            for window, value in zip(fresh, result.data, strict=True):
+                window.values[name] = np.array(value)
+
+    def close(self, segments: Records) -> list[Descriptor]:
+        """Take in the segments that a hyperframe closed, the last of its results; return what can be told."""
+        made = []
+        stops = segments.stop if segments.stop is not None else ()
+        columns = segments.columns
+        for first, stop, cut, static in zip(segments.index, stops, columns["cut"], columns["static"], strict=True):
+            made += self.rest()
+            self.held = (int(first), int(stop), bool(cut), bool(static))
+        if self.held is not None and self.weights and self.weights[-1][0] >= self.held[1]:
+            made += self.rest()
+        return made
+
+    def rest(self) -> list[Descriptor]:
+        """Return the descriptor of the segment that waits, if there is one."""
+        if self.held is None:
+            return []
+        held, self.held = self.held, None
+        return [self._descriptor(*held)]
+
+    def _descriptor(self, first: int, stop: int, cut: bool, static: bool) -> Descriptor:
+        frames = self._weights_of(first, stop)
+        windows = self._windows_of(first, stop)
+        shares = self._shares(windows, frames)
+        anchors = [anchor for i, anchor in self.anchors if first <= i < stop]
+        while self.anchors and self.anchors[0][0] < stop:
+            self.anchors.popleft()
+        sync = self.sync
+        features, parts = _merged(windows, shares)
+        seen = None if self.bridge is None else self.bridge.vector(features[: len(COCO_CLASSES)])
+        return Descriptor(
+            **self.fixed,
+            cut=cut,
+            static=static,
+            core=(first, stop),
+            seconds=(frames[0][1], self._end_of(frames)),
+            hyperframe=windows[0].hyperframe,
+            anchors=tuple(anchors) if sync is None else sync.correct(anchors),
+            regions=self._regions(windows, shares),
+            semantic_features=features,
+            feature_parts=parts,
+            text_vector=seen,
+            text_model="" if self.bridge is None or seen is None else self.bridge.model_id,
+            lag_seconds=None if sync is None else sync.lag_seconds,
+            lag_confidence=0.0 if sync is None or sync.lag_seconds is None else sync.confidence,
+        )
+
+    def _weights_of(self, first: int, stop: int) -> list[tuple[int, float, float]]:
+        """Return (frame, seconds, weight) of the segment's frames, and let go of them."""
+        found = []
+        while self.weights and self.weights[0][0] < stop:
+            row = self.weights.popleft()
+            if row[0] >= first:
+                found.append(row)
+        return found
+
+    def _end_of(self, frames: list[tuple[int, float, float]]) -> float:
+        """Return when the segment's last frame has gone: when the next one comes, else after as long as the one before."""
+        if self.weights:
+            return self.weights[0][1]
+        return frames[-1][1] + (frames[-1][1] - frames[-2][1] if len(frames) > 1 else 0.0)
+
+    def _windows_of(self, first: int, stop: int) -> list[_Window]:
+        while len(self.windows) > 1 and self.windows[1].start <= first:
+            self.windows.popleft()
+        found = [window for window in self.windows if first <= window.start < stop]
+        return found or [self.windows[0]]
+
+    def _shares(self, windows: list[_Window], frames: list[tuple[int, float, float]]) -> Array:
+        """Return how much each window counts, (K,) float64 of sum 1: by the greatest weight in it."""
+        best = np.full(len(windows), _LEAST_WEIGHT)
+        for i, _, weight in frames:
+            k = (i - windows[0].start) // self.hop
+            if 0 <= k < len(best):
+                best[k] = max(best[k], _LEAST_WEIGHT + weight)
+        return np.asarray(best / best.sum())
+
+    def _regions(self, windows: list[_Window], shares: Array) -> dict[str, Array]:
+        maps = np.stack([window.values["change.regions"] for window in windows]).astype(np.float64) / 255
+        shared = np.tensordot(shares, maps, axes=1).astype(np.float32)
+        seen = [window.values["detect.boxes"] for window in windows if "detect.boxes" in window.values]
+        boxes = np.concatenate(seen) if seen else None
+        found = {task: mask.apply(shared, boxes) for task, mask in self.masks.items()}
+        return {task: np.floor(m * 255 + 0.5).astype(np.uint8) for task, m in {DEFAULT: shared, **found}.items()}
+
+
+def _merged(windows: list[_Window], shares: Array) -> tuple[Array, Any]:
+    """Return the features of a segment, (512,) float32, and which parts are valid."""
+    features = np.stack([window.values["change.features"] for window in windows]).astype(np.float64)
+    valid = np.stack([window.values["change.valid"] for window in windows]).astype(bool)
+    merged = np.zeros(features.shape[1], np.float32)
+    for k, (name, where) in enumerate(PARTS.items()):
+        known = valid[:, k]
+        if not known.any():
+            continue
+        part = features[known, where]
+        if name == "detection":
+            best = part.max(axis=0)
+            merged[where] = best / max(1.0, float(np.sqrt(best @ best)))
+        else:
+            weight = shares[known] / shares[known].sum()
+            merged[where] = weight @ part
+    return merged, tuple(np.any(valid, axis=0).tolist())

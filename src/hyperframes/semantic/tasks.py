@@ -1,0 +1,248 @@
+"""For which task: projections of features by task, fitted on labelled descriptors or guessed from the task's text.
+
+A projection P (512, 256) says what matters for a task: descriptors are alike for it when their features times P are. All in
+closed form; networks plug in through `Tasks.register`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from hyperframes.errors import FrameError
+from hyperframes.frames import Array
+from hyperframes.semantic.coco import COCO_CLASSES
+from hyperframes.semantic.text import get_encoder
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Sequence
+
+    from hyperframes.semantic.descriptor import Descriptor
+    from hyperframes.semantic.text import TextEncoder
+
+__all__ = ["TASKS", "Projection", "Tasks", "ZeroShotWarning", "fit_projection"]
+
+NUM_FEATURES: Final = 512
+NUM_PROJECTED: Final = 256
+_SHRINKAGE: Final = 0.05
+_RIDGE: Final = 0.1
+
+
+class ZeroShotWarning(UserWarning):
+    """A task's projection is guessed from its text alone."""
+
+
+@dataclass(frozen=True, eq=False)
+class Projection:
+    """What matters for a task.
+
+    Raises
+    ------
+    FrameError
+        If the matrix has another shape, or holds NaN or infinity.
+    """
+
+    task: str
+    matrix: Array
+    """(512, 256) float32, read-only."""
+    zero_shot: bool = False
+    """Guessed from the task's text: no labels of it were seen."""
+
+    def __post_init__(self) -> None:
+        matrix = np.array(self.matrix, np.float32)
+        if matrix.shape != (NUM_FEATURES, NUM_PROJECTED) or not np.isfinite(matrix).all():
+            raise FrameError(
+                f"the projection of task {self.task!r}: expected finite numbers ({NUM_FEATURES}, {NUM_PROJECTED}), "
+                f"got {matrix.shape}",
+                expected=(NUM_FEATURES, NUM_PROJECTED),
+                got=matrix.shape,
+            )
+        matrix.setflags(write=False)
+        object.__setattr__(self, "matrix", matrix)
+
+    @property
+    def version(self) -> str:
+        """What tells this matrix from every other, and whether it is only guessed."""
+        return f"{'zero-shot' if self.zero_shot else 'fitted'} {hashlib.sha256(self.matrix.tobytes()).hexdigest()[:12]}"
+
+    def __repr__(self) -> str:
+        return f"Projection({self.task!r}, {self.version})"
+
+
+def fit_projection(task: str, features: Array, labels: Sequence[Hashable]) -> Projection:
+    """Return the projection that tells labels apart best: discriminant directions, in closed form.
+
+    Directions are scaled by the share of their spread that lies between labels, after the spread within labels (shrunk
+    towards a sphere by a twentieth) is made equal in all directions. The sum of squares of the matrix is 1; columns beyond the
+    number of labels less one are zero.
+
+    Parameters
+    ----------
+    task : str
+        Its name or description.
+    features : (n, 512) array
+        Of descriptors.
+    labels : (n,) sequence
+        At least two different ones.
+
+    Returns
+    -------
+    Projection
+
+    Raises
+    ------
+    FrameError
+        If there are not as many labels as features, fewer than two different ones, or no difference between them.
+
+    References
+    ----------
+    .. [1] R. A. Fisher, "The use of multiple measurements in taxonomic problems", Annals of Eugenics 7, 1936.
+       DOI: 10.1111/j.1469-1809.1936.tb02137.x
+    """
+    values = np.asarray(features, np.float64)
+    names = list(dict.fromkeys(labels))
+    if values.shape != (len(labels), NUM_FEATURES) or len(names) < 2:
+        raise FrameError(
+            f"a projection is fitted to (n, {NUM_FEATURES}) features with n labels, two different ones or more: got "
+            f"{values.shape} and {len(labels)} labels, {len(names)} different",
+            expected=(len(labels), NUM_FEATURES),
+            got=values.shape,
+        )
+    members = [np.array([label == name for label in labels]) for name in names]
+    means = np.stack([values[member].mean(axis=0) for member in members])
+    sizes = np.array([member.sum() for member in members], np.float64) / len(values)
+    within = values - means[np.array([names.index(label) for label in labels])]
+    covariance = within.T @ within / len(values)
+    scale = max(float(np.trace(covariance)) / NUM_FEATURES, 1e-9)
+    covariance = (1 - _SHRINKAGE) * covariance + _SHRINKAGE * scale * np.eye(NUM_FEATURES)
+    spread, axes = np.linalg.eigh(covariance)
+    whiten = (axes / np.sqrt(spread)) @ axes.T
+    between = np.sqrt(sizes)[:, None] * (means - sizes @ means) @ whiten
+    _, strength, directions = np.linalg.svd(between, full_matrices=False)
+    kept = min(len(names) - 1, NUM_PROJECTED)
+    strength = strength[:kept] ** 2
+    matrix = np.zeros((NUM_FEATURES, NUM_PROJECTED))
+    matrix[:, :kept] = whiten @ directions[:kept].T * np.sqrt(strength / (1 + strength))
+    norm = float(np.sqrt((matrix**2).sum()))
+    if norm < 1e-9:
+        raise FrameError(f"the features of task {task!r} are the same for all labels", got=names)
+    return Projection(task, _signed(matrix / norm))
+
+
+class Tasks:
+    """The projections by task: fitted, registered, or else guessed from the text of the task.
+
+    Parameters
+    ----------
+    encoder : TextEncoder, optional
+        By default `MiniLm` from the folders of ``HYPERFRAMES_MODELS``, loaded when it is first needed.
+
+    Notes
+    -----
+    What is guessed is the mean of the known tasks' ``P P^T``, weighted by ridge regression from the task's sentence vector to
+    theirs (negative weights are 0), brought back to a matrix by its eigenvectors. Known are the 80 tasks "a photo of a NAME"
+    of the detector's classes, whose projection is the class's score, and all that were fitted.
+    """
+
+    def __init__(self, encoder: TextEncoder | None = None) -> None:
+        self._encoder = encoder
+        self._known: dict[str, Projection] = {}
+        self._guessed: dict[str, Projection] = {}
+        self._vectors: dict[str, Array] = {}
+        self._lock = threading.RLock()
+
+    @property
+    def names(self) -> list[str]:
+        """Tasks with a projection of their own."""
+        return sorted(self._known)
+
+    def register(self, projection: Projection) -> Projection:
+        """Add a projection, in place of an older one of the same task."""
+        with self._lock:
+            self._known[projection.task] = projection
+            self._guessed.clear()
+        return projection
+
+    def fit(self, task: str, descriptors: Sequence[Descriptor], labels: Sequence[Hashable]) -> Projection:
+        """Fit a projection to labelled descriptors and add it; see `fit_projection`."""
+        features = np.stack([d.semantic_features for d in descriptors]) if descriptors else np.zeros((0, NUM_FEATURES))
+        return self.register(fit_projection(task, features, labels))
+
+    def projection(self, task: str) -> Projection:
+        """Return the projection of a task, by its name or description.
+
+        Raises
+        ------
+        FrameError
+            If it has none of its own and the text means nothing to the encoder.
+        SourceError
+            If it has none of its own and there is no encoder.
+        """
+        with self._lock:
+            if task in self._known:
+                return self._known[task]
+            if task not in self._guessed:
+                self._guessed[task] = self._guess(task, [name for name in self._known if name != task])
+            return self._guessed[task]
+
+    def project(self, features: Array, task: str) -> Array:
+        """Return (..., 256) float32 for (..., 512) features; a `ZeroShotWarning` says so where it is only guessed."""
+        found = self.projection(task)
+        if found.zero_shot:
+            warnings.warn(
+                f"task {task!r} is zero-shot: its projection is guessed from its text; fit it on labelled descriptors with "
+                "hyperframes.semantic.TASKS.fit",
+                ZeroShotWarning,
+                stacklevel=3,
+            )
+        return np.asarray(features, np.float32) @ found.matrix
+
+    def leave_one_out(self) -> dict[str, float]:
+        """Return for each fitted task how well the others guess it: the cosine of ``P P^T``, in [0, 1]."""
+        found = {}
+        for task, projection in self._known.items():
+            guess = self._guess(task, [name for name in self._known if name != task]).matrix.astype(np.float64)
+            own = projection.matrix.astype(np.float64)
+            sizes = [float(((m.T @ m) ** 2).sum()) for m in (guess, own)]
+            found[task] = float(((guess.T @ own) ** 2).sum() / np.sqrt(max(1e-18, sizes[0] * sizes[1])))
+        return found
+
+    def _guess(self, task: str, known: list[str]) -> Projection:
+        classes = [f"a photo of a {name}" for name in COCO_CLASSES]
+        texts = self._text(*classes, *known)
+        weights = np.linalg.solve(texts @ texts.T + _RIDGE * np.eye(len(texts)), texts @ self._text(task)[0])
+        weights = np.maximum(weights, 0)
+        total = float(weights.sum())
+        shares = weights / total if total > 1e-9 else np.full(len(weights), 1 / len(weights))
+        metric = np.zeros((NUM_FEATURES, NUM_FEATURES))
+        numbers = np.arange(len(classes))
+        metric[numbers, numbers] = shares[: len(classes)]
+        for share, name in zip(shares[len(classes) :], known, strict=True):
+            matrix = self._known[name].matrix.astype(np.float64)
+            metric += share * (matrix @ matrix.T)
+        strength, axes = np.linalg.eigh(metric)
+        best = np.argsort(-strength, kind="stable")[:NUM_PROJECTED]
+        return Projection(task, _signed(axes[:, best] * np.sqrt(np.maximum(strength[best], 0))), zero_shot=True)
+
+    def _text(self, *texts: str) -> Array:
+        """Return (n, 384) float64 sentence vectors; each text is encoded once."""
+        self._encoder = self._encoder or get_encoder()
+        missing = [text for text in texts if text not in self._vectors]
+        if missing:
+            self._vectors.update(zip(missing, self._encoder.encode(missing), strict=True))
+        return np.stack([self._vectors[text] for text in texts]).astype(np.float64)
+
+
+TASKS: Final = Tasks()
+"""The registry that `Descriptor.project` uses."""
+
+
+def _signed(matrix: Array) -> Array:
+    """Return the matrix with each column's largest number positive: eigenvectors come with either sign."""
+    largest: Any = matrix[np.abs(matrix).argmax(axis=0), np.arange(matrix.shape[1])]
+    return np.asarray(matrix * np.where(largest < 0, -1, 1))
