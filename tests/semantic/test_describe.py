@@ -1,6 +1,7 @@
 """`hf.describe`: descriptors of segments through the flow, the same for every size, plainly degraded without models."""
 
 import dataclasses
+import gc
 import itertools
 
 import numpy as np
@@ -9,7 +10,7 @@ from tests.cli.conftest import write_clip
 from tests.semantic.scenes import footage, moving, panning, still
 
 import hyperframes as hf
-from hyperframes.semantic import DegradedWarning, Mask, Sync, find_anchors
+from hyperframes.semantic import DegradedWarning, Mask, Projection, Sync, Tasks, find_anchors
 from hyperframes.semantic.models import DETECTOR, find_model
 
 FILM = footage(moving(1, 60, 2), panning(2, 50), still(3, 60))
@@ -83,6 +84,34 @@ def test_odd_input_has_descriptors(frames):
     made = described(frames)
     assert sum(d.core[1] - d.core[0] for d in made) == len(frames)
     assert all(np.isfinite(d.semantic_features).all() for d in made)
+
+
+@pytest.mark.parametrize("frames", [(20, 23), (20, 25), (3, 100)])
+def test_a_range_has_its_own_segments_and_windows(frames):
+    made = described(range=frames)
+    assert (made[0].core[0], made[-1].core[1]) == frames
+    assert made[0].seconds[0] == pytest.approx(frames[0] / 25)
+    assert any(made[0].feature_parts) == (frames != (20, 23))  # windows begin at multiples of 8
+
+
+@pytest.mark.requirement("C121")
+def test_tasks_are_noted_with_the_version_of_their_projection(monkeypatch):
+    tasks = Tasks()
+    tasks.register(Projection("sort", np.eye(512, 256)))
+    monkeypatch.setitem(hf.describe.__globals__, "TASKS", tasks)
+    (made, *_) = described(FILM[:20], tasks=["sort"])
+    assert made.tasks == {"sort": tasks.projection("sort").version}
+
+
+@pytest.mark.slow
+def test_what_is_held_does_not_grow_with_the_length():
+    frames = np.random.default_rng(0).integers(0, 255, (1500, 8, 8), np.uint8)
+    held = [
+        sum(type(o).__name__ == "_Window" for o in gc.get_objects())
+        for _ in hf.describe(frames, detector=None, size=20)
+    ]
+    assert len(held) > 8
+    assert max(held) < 60  # of 188: those of 5 s, and of what has not been weighed
 
 
 def test_no_frames_have_no_descriptors():

@@ -30,6 +30,12 @@ def describe(
             help="A NanoDet model file; auto looks for nanodet-416.onnx in the folders of HYPERFRAMES_MODELS.",
         ),
     ] = "auto",
+    tasks: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--task", metavar="NAME", help="A task whose projection is noted; zero-shot where it was never fitted."
+        ),
+    ] = None,
     two_pass: Annotated[
         bool,
         typer.Option("--two-pass", help="Take noise and levels from the whole file, not from the 60 s before a frame."),
@@ -65,6 +71,7 @@ def describe(
             made += described(
                 _build.source_of(source, rate, options),
                 detector=None if detector == "none" else detector,
+                tasks=tasks or (),
                 two_pass=two_pass,
                 sync=lag,
                 instruments=(*instruments, _show.RunBegins()),

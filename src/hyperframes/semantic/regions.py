@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 MAP_SIDE: Final = 64
-_HALF_SPEED: Final = 0.5
+_HALF_SPEED: Final = 1.0
 _SALIENCY_SHARE: Final = 0.5
 _FLAT: Final = 2.0
 
@@ -36,7 +36,7 @@ _FLAT: Final = 2.0
 def motion_confidence(flow: Array) -> Array:
     """Return how much each cell moves against the picture as a whole, (64, 64) float32 in [0, 1).
 
-    The speed v, after the median flow is taken off (the camera's), becomes ``v / (v + 0.5)``.
+    The speed v, after the median flow is taken off (the camera's), becomes ``v / (v + 1)``.
 
     Parameters
     ----------

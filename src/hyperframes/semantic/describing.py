@@ -27,19 +27,20 @@ from hyperframes.operators.onnx_model import file_checksum, identity
 from hyperframes.pipeline import Pipeline, Stage
 from hyperframes.semantic.anchors import KINDS, Anchors, levels_of
 from hyperframes.semantic.coco import COCO_CLASSES
-from hyperframes.semantic.descriptor import DEFAULT, PARTS, Anchor, Descriptor
+from hyperframes.semantic.descriptor import DEFAULT, MAP_SIDE, NUM_FEATURES, PARTS, Anchor, Descriptor
 from hyperframes.semantic.detect import Detect
 from hyperframes.semantic.features import Change, Features, Motion
 from hyperframes.semantic.luma import as_small_luma
 from hyperframes.semantic.models import DETECTOR, MODELS_VARIABLE, find_model
 from hyperframes.semantic.regions import Mask
 from hyperframes.semantic.sync import Sync
+from hyperframes.semantic.tasks import TASKS
 from hyperframes.semantic.text import LabelBridge, find_encoder
 from hyperframes.sinks import CallbackSink, MemorySink
 from hyperframes.sources import Source, open_source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from hyperframes.drivers import Run
     from hyperframes.frames import Clip, Records
@@ -74,6 +75,7 @@ def describe(
     *,
     detector: str | os.PathLike[str] | None = "auto",
     masks: Mapping[str, Mask] | None = None,
+    tasks: Sequence[str] = (),
     two_pass: bool = False,
     sync: Sync | None = None,
     text: TextEncoder | Literal["auto"] | None = "auto",
@@ -95,6 +97,9 @@ def describe(
         detection is wanted.
     masks : mapping of task to Mask, optional
         Tasks that look at parts of the picture: each gets a map of its own.
+    tasks : sequence of str, optional
+        Names or descriptions of tasks; the versions of their projections in `hyperframes.semantic.TASKS` are noted, and say
+        which are only zero-shot.
     two_pass : bool
         Whether noise and percentiles come from the whole file, read a first time for it.
     sync : Sync, optional
@@ -125,7 +130,7 @@ def describe(
 
     Notes
     -----
-    Windows belong to the segment in which they start (one that has none takes the window it lies in). Scores and boxes
+    Windows belong to the segment in which they start (one that has none takes the window it lies in, or the next). Scores and boxes
     are the greatest of the windows; flow, texture and change their means, weighted by the greatest anchor weight in the
     window; the map is the mean of the windows' steadied maps, weighted alike.
     """
@@ -137,6 +142,7 @@ def describe(
         plan = _plan(opened, _detector(detector), chosen, Activity(side=side), hop, wanted=detector is not None)
         encoder = find_encoder() if text == "auto" else text
         bridge = LabelBridge(encoder) if encoder is not None and "detector" in plan.models else None
+        versions = {task: TASKS.projection(task).version for task in tasks}
         named = Path(os.fspath(source)) if isinstance(source, str | os.PathLike) else None
         fixed = {
             "source": opened.name,
@@ -150,7 +156,7 @@ def describe(
         if opened is not source:
             opened.close()
         raise
-    assembler = _Assembler(plan.hop, fixed, dict(masks or {}), sync, bridge)
+    assembler = _Assembler(plan.hop, fixed, dict(masks or {}), sync, bridge, versions)
     return _described(opened, opened is not source, plan, assembler, instruments, options)
 
 
@@ -309,6 +315,7 @@ class _Assembler:
     masks: dict[str, Mask]
     sync: Sync | None
     bridge: LabelBridge | None = None
+    tasks: dict[str, str] = field(default_factory=dict)
     more: tuple[str, ...] = ("detect.boxes",)
     windows: deque[_Window] = field(default_factory=deque)
     weights: deque[tuple[int, float, float]] = field(default_factory=deque)
@@ -373,7 +380,8 @@ class _Assembler:
             static=static,
             core=(first, stop),
             seconds=(frames[0][1], self._end_of(frames)),
-            hyperframe=windows[0].hyperframe,
+            hyperframe=windows[0].hyperframe if windows else "",
+            tasks=self.tasks,
             anchors=tuple(anchors) if sync is None else sync.correct(anchors),
             regions=self._regions(windows, shares),
             semantic_features=features,
@@ -403,20 +411,22 @@ class _Assembler:
         while len(self.windows) > 1 and self.windows[1].start <= first:
             self.windows.popleft()
         found = [window for window in self.windows if first <= window.start < stop]
-        return found or [self.windows[0]]
+        return found or list(self.windows)[:1]  # none at all where a range holds no window's first frame
 
     def _shares(self, windows: list[_Window], frames: list[tuple[int, float, float]]) -> Array:
         """Return how much each window counts, (K,) float64 of sum 1: by the greatest weight in it."""
         best = np.full(len(windows), _LEAST_WEIGHT)
-        for i, _, weight in frames:
+        for i, _, weight in frames if windows else ():
             k = (i - windows[0].start) // self.hop
             if 0 <= k < len(best):
                 best[k] = max(best[k], _LEAST_WEIGHT + weight)
         return np.asarray(best / best.sum())
 
     def _regions(self, windows: list[_Window], shares: Array) -> dict[str, Array]:
-        maps = np.stack([window.values["change.regions"] for window in windows]).astype(np.float64) / 255
-        shared = np.tensordot(shares, maps, axes=1).astype(np.float32)
+        shared = np.zeros((MAP_SIDE, MAP_SIDE), np.float32)
+        for share, window in zip(shares, windows, strict=True):
+            shared += np.float32(share / 255) * window.values["change.regions"]
+        shared = np.minimum(shared, 1)
         seen = [window.values["detect.boxes"] for window in windows if "detect.boxes" in window.values]
         boxes = np.concatenate(seen) if seen else None
         found = {task: mask.apply(shared, boxes) for task, mask in self.masks.items()}
@@ -425,9 +435,11 @@ class _Assembler:
 
 def _merged(windows: list[_Window], shares: Array) -> tuple[Array, Any]:
     """Return the features of a segment, (512,) float32, and which parts are valid."""
+    if not windows:
+        return np.zeros(NUM_FEATURES, np.float32), (False,) * len(PARTS)
     features = np.stack([window.values["change.features"] for window in windows]).astype(np.float64)
     valid = np.stack([window.values["change.valid"] for window in windows]).astype(bool)
-    merged = np.zeros(features.shape[1], np.float32)
+    merged = np.zeros(NUM_FEATURES, np.float32)
     for k, (name, where) in enumerate(PARTS.items()):
         known = valid[:, k]
         if not known.any():
