@@ -1,7 +1,6 @@
 """`hf.describe`: descriptors of segments through the flow, the same for every size, plainly degraded without models."""
 
 import dataclasses
-import gc
 import itertools
 
 import numpy as np
@@ -106,10 +105,8 @@ def test_tasks_are_noted_with_the_version_of_their_projection(monkeypatch):
 @pytest.mark.slow
 def test_what_is_held_does_not_grow_with_the_length():
     frames = np.random.default_rng(0).integers(0, 255, (1500, 8, 8), np.uint8)
-    held = [
-        sum(type(o).__name__ == "_Window" for o in gc.get_objects())
-        for _ in hf.describe(frames, detector=None, size=20)
-    ]
+    descriptors = hf.describe(frames, detector=None, size=20)
+    held = [len(descriptors.gi_frame.f_locals["assembler"].windows) for _ in descriptors]
     assert len(held) > 8
     assert max(held) < 60  # of 188: those of 5 s, and of what has not been weighed
 
