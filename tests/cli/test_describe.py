@@ -1,4 +1,4 @@
-"""`hyperframes describe`: descriptors of segments, into a file."""
+"""`hyperframes describe`: descriptors of segments, into a dataset or a file."""
 
 import json
 
@@ -6,6 +6,7 @@ import pytest
 from tests.cli.conftest import write_clip
 from tests.semantic.scenes import footage, moving, still
 
+from hyperframes.index import Store
 from hyperframes.semantic import load
 
 
@@ -40,3 +41,16 @@ def test_a_file_that_cannot_be_written_is_refused_before_anything_is_read(call):
     assert outcome.error == "descriptors are kept in files ending in .arrow or .parquet: got 'out.json'"
     outcome = call("describe", "missing.mp4", "--to", "none/out.arrow")
     assert outcome.error == "cannot write none/out.arrow: there is no folder none"
+
+
+@pytest.mark.slow
+def test_a_dataset_gets_only_what_is_new(call, film, tmp_path):
+    told = []
+    for more in ([], [], ["--two-pass"]):
+        outcome = call("describe", film, "--to", "library.lance", "--detector", "none", "--json", "--quiet", *more)
+        assert outcome.code == 0, outcome.err
+        told.append(json.loads(outcome.out))
+    assert [(t["descriptors"] > 0, t["sources_unchanged"]) for t in told] == [(True, 0), (False, 1), (True, 0)]
+    store = Store(tmp_path / "library.lance")
+    assert len(store) == sum(t["descriptors"] for t in told)
+    assert {d.statistics for d in store.descriptors()} == {"causal", "two-pass"}

@@ -106,7 +106,7 @@ def test_tasks_are_noted_with_the_version_of_their_projection(monkeypatch):
 def test_what_is_held_does_not_grow_with_the_length():
     frames = np.random.default_rng(0).integers(0, 255, (1500, 8, 8), np.uint8)
     descriptors = hf.describe(frames, detector=None, size=20)
-    held = [len(descriptors.gi_frame.f_locals["assembler"].windows) for _ in descriptors]
+    held = [len(descriptors._running.gi_frame.f_locals["assembler"].windows) for _ in descriptors]
     assert len(held) > 8
     assert max(held) < 60  # of 188: those of 5 s, and of what has not been weighed
 

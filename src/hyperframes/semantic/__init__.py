@@ -2,7 +2,7 @@
 
 from hyperframes.semantic.anchors import Anchors
 from hyperframes.semantic.arrow import check_path, load, save, schema, to_table
-from hyperframes.semantic.describing import DegradedWarning, describe
+from hyperframes.semantic.describing import DegradedWarning, Descriptions, describe
 from hyperframes.semantic.descriptor import DEFAULT, PARTS, Anchor, Descriptor, Trajectory
 from hyperframes.semantic.kernels import FIXED_KERNELS, attend
 from hyperframes.semantic.regions import Mask, Patches, select_patches
@@ -20,6 +20,7 @@ __all__ = [
     "Anchor",
     "Anchors",
     "DegradedWarning",
+    "Descriptions",
     "Descriptor",
     "LabelBridge",
     "Lag",

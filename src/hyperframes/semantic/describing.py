@@ -40,14 +40,14 @@ from hyperframes.sinks import CallbackSink, MemorySink
 from hyperframes.sources import Source, open_source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from hyperframes.drivers import Run
     from hyperframes.frames import Clip, Records
     from hyperframes.instruments import Instrument
     from hyperframes.semantic.text import TextEncoder
 
-__all__ = ["DegradedWarning", "describe"]
+__all__ = ["DegradedWarning", "Descriptions", "describe"]
 
 _HASHED_BYTES: Final = 1 << 20
 _LEAST_WEIGHT: Final = 0.02  # of a window where nothing happens: still stretches are not forgotten
@@ -84,7 +84,7 @@ def describe(
     side: int = 160,
     instruments: tuple[Instrument, ...] = (),
     **options: Any,
-) -> Iterator[Descriptor]:
+) -> Descriptions:
     """Yield the descriptors of a source, in order of time, as they come.
 
     Parameters
@@ -118,10 +118,10 @@ def describe(
     **options
         Fields of `Options`: size, workers, range, ...
 
-    Yields
-    ------
-    Descriptor
-        One a segment. Stop iterating and the run is cancelled.
+    Returns
+    -------
+    Descriptions
+        An iterator over descriptors, one a segment. Close it and the run is cancelled.
 
     Raises
     ------
@@ -135,34 +135,88 @@ def describe(
     window; the map is the mean of the windows' steadied maps, weighted alike.
     """
     opened = open_source(source, on_size_change=options.get("on_size_change", "scale"))
+    let_go: Callable[[], None] = _nothing if opened is source else opened.close
+    activity, chosen = Activity(side=side), anchors or Anchors()
     try:
-        chosen = anchors or Anchors()
-        if two_pass:
-            chosen = replace(chosen, levels=_levels(source, opened, Activity(side=side), options))
-        plan = _plan(opened, _detector(detector), chosen, Activity(side=side), hop, wanted=detector is not None)
         encoder = find_encoder() if text == "auto" else text
-        bridge = LabelBridge(encoder) if encoder is not None and "detector" in plan.models else None
-        versions = {task: TASKS.projection(task).version for task in tasks}
+        model = _detector(detector)
+        bridge = LabelBridge(encoder) if encoder is not None and model is not None else None
+        more = [
+            two_pass,
+            options.get("range"),
+            options.get("pixel_format"),
+            sorted((masks or {}).items()),
+            sync,
+            *tasks,
+        ]
+        plan = _plan(opened, model, chosen, activity, hop, more, wanted=detector is not None)
         named = Path(os.fspath(source)) if isinstance(source, str | os.PathLike) else None
-        fixed = {
+        fixed: dict[str, Any] = {
             "source": opened.name,
             "content_hash": _content_hash(opened, named),
             "parameters": plan.parameters,
             "models": plan.models if bridge is None else {**plan.models, "text": bridge.model_id},
             "statistics": "two-pass" if two_pass else "causal",
             "degraded": plan.degraded,
+            "tasks": {task: TASKS.projection(task).version for task in tasks},
         }
+        if two_pass:
+            _check_rereadable(opened)
     except BaseException:
-        if opened is not source:
-            opened.close()
+        let_go()
         raise
-    assembler = _Assembler(plan.hop, fixed, dict(masks or {}), sync, bridge, versions)
-    return _described(opened, opened is not source, plan, assembler, instruments, options)
+
+    def begin() -> Iterator[Descriptor]:
+        final = plan
+        if two_pass:
+            exact = replace(chosen, levels=_levels(source, activity, options))
+            stages = [replace(s, operator=exact) if s.name == "anchors" else s for s in plan.stages]
+            final = replace(plan, stages=stages)
+        assembler = _Assembler(plan.hop, fixed, dict(masks or {}), sync, bridge)
+        return _described(opened, let_go, final, assembler, instruments, options)
+
+    return Descriptions(begin, let_go, fixed["content_hash"], fixed["parameters"])
+
+
+def _nothing() -> None:
+    """Leave a source open that is the caller's."""
+
+
+class Descriptions:
+    """The descriptors of a source, an iterator: nothing is read before the first one is asked for.
+
+    What tells them from others is known at once, so that those that are there already need not be made again.
+    """
+
+    def __init__(
+        self, begin: Callable[[], Iterator[Descriptor]], let_go: Callable[[], None], content_hash: str, parameters: str
+    ) -> None:
+        self.content_hash = content_hash
+        """`Descriptor.content_hash` of all."""
+        self.parameters = parameters
+        """`Descriptor.parameters` of all."""
+        self._begin, self._let_go = begin, let_go
+        self._running: Iterator[Descriptor] | None = None
+
+    def __iter__(self) -> Descriptions:
+        return self
+
+    def __next__(self) -> Descriptor:
+        if self._running is None:
+            self._running = self._begin()
+        return next(self._running)
+
+    def close(self) -> None:
+        """Cancel what is running and close the source."""
+        if self._running is None:
+            self._let_go()
+        else:
+            self._running.close()  # type: ignore[attr-defined]  # a generator
 
 
 def _described(
     opened: Source,
-    ours: bool,
+    let_go: Callable[[], None],
     plan: _Plan,
     assembler: _Assembler,
     instruments: tuple[Instrument, ...],
@@ -203,8 +257,7 @@ def _described(
         if not handle.stats()["finished"]:
             handle.cancel("the reader stopped")
             handle.join()
-        if ours:
-            opened.close()
+        let_go()
 
 
 def _end(handle: Run, hand_over: Any) -> None:
@@ -237,7 +290,10 @@ def _detector(detector: str | os.PathLike[str] | None) -> str | None:
     return str(found)
 
 
-def _plan(source: Source, model: str | None, anchors: Anchors, activity: Activity, hop: int, *, wanted: bool) -> _Plan:
+def _plan(
+    source: Source, model: str | None, anchors: Anchors, activity: Activity, hop: int, more: list[Any], *, wanted: bool
+) -> _Plan:
+    """Return the stages, and a hash of all that was set: theirs and `more`."""
     stages = [
         Stage("activity", activity),
         Stage("anchors", anchors, ("activity.measures", "activity.luma")),
@@ -252,7 +308,7 @@ def _plan(source: Source, model: str | None, anchors: Anchors, activity: Activit
     stages.append(Stage("features", Features(), reads))
     stages.append(Stage("change", Change(), ("features.parts", "features.valid", "features.regions", "motion.cut")))
     said = "\n".join(f"{s.name}={as_text(_without_path(s.operator))}#{s.operator.version}{s.inputs}" for s in stages)
-    parameters = hashlib.sha256(f"{said}\n{source.spec}".encode()).hexdigest()[:16]
+    parameters = hashlib.sha256(f"{said}\n{source.spec}\n{more}".encode()).hexdigest()[:16]
     return _Plan(stages, models, parameters, wanted and model is None, hop)
 
 
@@ -265,13 +321,16 @@ def _without_path(operator: Any) -> Any:
     return plain
 
 
-def _levels(source: Any, opened: Source, activity: Activity, options: dict[str, Any]) -> tuple[float, float, float]:
-    if not opened.rereadable:
+def _check_rereadable(source: Source) -> None:
+    if not source.rereadable:
         raise SourceError(
-            f"{opened.name} can be read only once: two passes need a file",
-            source=opened.name,
+            f"{source.name} can be read only once: two passes need a file",
+            source=source.name,
             hint="Leave two_pass out: levels then come from the 60 seconds before each frame.",
         )
+
+
+def _levels(source: Any, activity: Activity, options: dict[str, Any]) -> tuple[float, float, float]:
     measured = MemorySink()
     again = source if isinstance(source, Source) else open_source(source)
     try:
@@ -315,7 +374,6 @@ class _Assembler:
     masks: dict[str, Mask]
     sync: Sync | None
     bridge: LabelBridge | None = None
-    tasks: dict[str, str] = field(default_factory=dict)
     more: tuple[str, ...] = ("detect.boxes",)
     windows: deque[_Window] = field(default_factory=deque)
     weights: deque[tuple[int, float, float]] = field(default_factory=deque)
@@ -381,7 +439,6 @@ class _Assembler:
             core=(first, stop),
             seconds=(frames[0][1], self._end_of(frames)),
             hyperframe=windows[0].hyperframe if windows else "",
-            tasks=self.tasks,
             anchors=tuple(anchors) if sync is None else sync.correct(anchors),
             regions=self._regions(windows, shares),
             semantic_features=features,
