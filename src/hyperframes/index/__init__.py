@@ -1,8 +1,26 @@
 """Descriptors kept and found again: a dataset with versions, exact and indexed search."""
 
+from hyperframes.index.drift import FIFTEEN_PERCENT, Baseline, Drift, DriftRule
+from hyperframes.index.duplicates import Pair, find_duplicates
 from hyperframes.index.position import Position
 from hyperframes.index.search import Hit, Index, open_index
 from hyperframes.index.store import Added, Store, Version
 from hyperframes.index.where import COLUMNS, check_where
 
-__all__ = ["COLUMNS", "Added", "Hit", "Index", "Position", "Store", "Version", "check_where", "open_index"]
+__all__ = [
+    "COLUMNS",
+    "FIFTEEN_PERCENT",
+    "Added",
+    "Baseline",
+    "Drift",
+    "DriftRule",
+    "Hit",
+    "Index",
+    "Pair",
+    "Position",
+    "Store",
+    "Version",
+    "check_where",
+    "find_duplicates",
+    "open_index",
+]
