@@ -57,6 +57,14 @@ def test_without_a_timeout_it_follows_from_the_rate_and_the_budget():
     assert hf.Packing(size=8, latency=0.5).timeout_ns(1e9 / 30, 8) == pytest.approx(300e6)
 
 
+@pytest.mark.requirement("B89")
+def test_an_instant_waits_longer_than_a_frame_and_a_half_for_a_thread_that_was_held_up_if_the_budget_lets_it():
+    instants = hf.Packing(kind="spatial")
+    assert instants.timeout_ns(1e9 / 30, 1) == pytest.approx(150e6)
+    assert instants.timeout_ns(1e9 / 5, 1) == pytest.approx(300e6)
+    assert hf.Packing(kind="spatial", latency=0.1).timeout_ns(1e9 / 30, 1) == pytest.approx(60e6)
+
+
 @pytest.mark.requirement("B26")
 def test_windows_seal_at_multiples_of_their_length():
     run = Run(packing=hf.Packing(size=100, trigger="window", window=0.5))

@@ -146,3 +146,21 @@ def test_missing_ids_are_those_between_that_did_not_come(ids):
     present = sorted(ids)
     missing = {n for start, stop in missing_ranges(np.array(present)) for n in range(start, stop)}
     assert missing == set(range(present[0], present[-1])) - ids
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 30), st.integers(-50, 50)), min_size=1, max_size=60),
+    st.integers(1, 4),
+)
+def test_the_offset_of_a_clock_is_the_least_delay_of_the_stretches_remembered(steps, stretches):
+    fit = ClockFit(stretch_ns=20, stretches=stretches)
+    arrival, least = 0, []  # (begin of a stretch, its least delay)
+    for step, delay in steps:
+        arrival += step
+        fit.add(arrival - delay, arrival)
+        if not least or arrival - least[-1][0] >= 20:
+            least.append((arrival, delay))
+        least[-1] = (least[-1][0], min(delay, least[-1][1]))
+        assert fit.offset_ns == min(found for _, found in least[-stretches:])
+    fit.forget()
+    assert fit.offset_ns is None

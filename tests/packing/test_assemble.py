@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from hyperframes.frames import FrameSpec
 from hyperframes.packing import LIVE_TIME_BASE, Halo, Instants, Packer, Packing, Series, SlabPool, slab_capacity
+from hyperframes.packing.assemble import blank_missing
 
 PERIOD = 33_333_333
 SPEC = FrameSpec.array((2, 3), np.uint8, time_base=LIVE_TIME_BASE)
@@ -47,6 +48,7 @@ def test_each_frame_is_in_the_one_hyperframe_of_its_instant_or_refused(streams, 
     found = {}
     seen_before = -1
     for hyperframe, opened_ns in sealed:
+        blank_missing(hyperframe)
         header = hyperframe.header
         first = int(header.id.partition("[")[2].partition(",")[0])
         assert first > seen_before

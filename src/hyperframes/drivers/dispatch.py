@@ -17,6 +17,7 @@ from hyperframes.drivers.station import Station
 from hyperframes.errors import PipelineError
 from hyperframes.frames import Clip, FrameSpec, Records
 from hyperframes.packing import Hyperframe, SlabPool
+from hyperframes.packing.assemble import blank_missing
 from hyperframes.pipeline import Pipeline, Plan, plan_pipeline
 from hyperframes.scheduling import Scheduler, StageGraph, StageNode
 from hyperframes.scheduling.events import (
@@ -482,6 +483,8 @@ class Dispatch:
 
     def _run(self, tasks: tuple[Task, ...], entries: tuple[Entry, ...], worker: int) -> None:
         """Run the operators; this is the worker's thread."""
+        for entry in entries:
+            blank_missing(entry.hyperframe)
         together = [entry for entry in entries if self._goes_together(entry)]
         if len(together) > 1 or (together and self._pads):
             for group in _by_plan(together):

@@ -110,16 +110,18 @@ class Host(Protocol):
 class Station:
     """The inlet of one stream; see `hyperframes.sources.inlet.Inlet`.
 
-    Its lock is held to decide where a frame goes and to commit it, never while it is copied. Spatial packing gives all
-    stations one lock, since they write to the same hyperframe.
+    Its lock is held to decide where a frame goes and to commit it, never while it is copied. `shared` is the lock of the
+    instants that all stations of spatial packing write to: taken under a station's own, only to find the group of a frame
+    and to commit to it, so that sequencing and counting of one stream wait for no other.
     """
 
-    def __init__(self, name: str, host: Host, *, priority: int, lock: Any = None, room: Room | None = None) -> None:
+    def __init__(self, name: str, host: Host, *, priority: int, shared: Any = None, room: Room | None = None) -> None:
         self.name, self.priority = name, priority
         self.account = Account()
         self.place = 0
         """Position on the leading axis of spatial hyperframes."""
-        self.lock = lock or threading.Lock()
+        self.lock = threading.Lock()
+        self._shared = shared or threading.Lock()
         self.spec: FrameSpec | None = None
         self.epoch = -1
         self.reconnects = 0
@@ -181,19 +183,15 @@ class Station:
 
     def slot(self, *, frame_id: int | None, capture_ns: int | None, arrival_ns: int) -> tuple[Array, ...] | None:
         """Return where the next frame goes; see `Inlet.slot`."""
-        self._acquire()
-        try:
+        with self.lock:
             return self._slot(frame_id, capture_ns, arrival_ns, self._host.now_ns())
-        finally:
-            self.lock.release()
 
     def push(self) -> None:
         """Take the frame written; see `Inlet.push`."""
         if self.record is not None and self._planes and self.spec is not None:
             self.record.pushed(self._planes, self.spec, *self._stamp)  # before anybody can act on it
         now_ns = self._host.now_ns()
-        self._acquire()
-        try:
+        with self.lock:
             if not self._writing:
                 if self.over:  # the run stopped meanwhile, and counted the frame
                     return
@@ -208,11 +206,14 @@ class Station:
                     self._host.opens(self, first, self._series.packer.slabs, now_ns)
             else:
                 instants, place = self._reserved
-                self._host.sealed(self, instants.push(place), instants.slabs, now_ns)
+                self._acquire_shared()
+                try:
+                    if filled := instants.push(place):
+                        self._host.sealed(self, filled, instants.slabs, now_ns)
+                finally:
+                    self._shared.release()
             if self._ending:
                 self._end()
-        finally:
-            self.lock.release()
 
     def drop(self, reason: str, count: int = 1) -> None:
         """Count frames that get no slot; see `Inlet.drop`."""
@@ -310,11 +311,11 @@ class Station:
 
     # Under the lock -----------------------------------------------------------------------------------------------------
 
-    def _acquire(self) -> None:
-        if self.lock.acquire(blocking=False):
+    def _acquire_shared(self) -> None:
+        if self._shared.acquire(blocking=False):
             return
         began = time.perf_counter_ns()
-        self.lock.acquire()
+        self._shared.acquire()
         self.lock_waited_ns += time.perf_counter_ns() - began
 
     def _slot(
@@ -343,8 +344,10 @@ class Station:
         if self._taken % self._host.thinning.every:
             self._refuse(frame_id, time_ns, "degraded")
             return None
+        seen = self._room.count  # before the search: memory given back meanwhile must not be missed
         slot = self._find_slot(frame_id, time_ns, now_ns, sender=sender)
-        while slot == "queue_full" and self._host.waits and self._wait_for_room():
+        while slot == "queue_full" and self._host.waits and self._wait_for_room(seen):
+            seen = self._room.count
             slot = self._find_slot(frame_id, time_ns, now_ns, sender=sender)
         if isinstance(slot, str):
             self._refuse(frame_id, time_ns, slot)
@@ -354,11 +357,10 @@ class Station:
         self._writing, self._writing_stamp = True, (frame_id, time_ns)
         return slot
 
-    def _wait_for_room(self) -> bool:
-        """Wait until memory is given back, the lock let go meanwhile; return whether to try again."""
+    def _wait_for_room(self, seen: int) -> bool:
+        """Wait until memory is given back more than `seen` times, the lock let go meanwhile; return whether to try again."""
         if self.closed or self._room.is_open:
             return False
-        seen = self._room.count
         self.lock.release()
         try:
             self._room.wait(seen)
@@ -369,11 +371,14 @@ class Station:
     def _find_slot(self, frame_id: int, time_ns: int, now_ns: int, *, sender: bool) -> tuple[Array, ...] | str:
         series = self._series
         if series is None:
-            instants = self._host.instants()
-            self._reserved = (instants, self.place)  # streams may be added or removed before it is written
-            return instants.slot(
-                self.place, frame_id, self._on_our_clock(time_ns, sender=sender), now_ns, sender=sender
-            )
+            time_ns = self._on_our_clock(time_ns, sender=sender)
+            self._acquire_shared()
+            try:
+                instants = self._host.instants()
+                self._reserved = (instants, self.place)  # streams may be added or removed before it is written
+                return instants.slot(self.place, frame_id, time_ns, now_ns, sender=sender)
+            finally:
+                self._shared.release()
         packer = series.packer
         if not sender:
             packer.clock = "arrival"
@@ -393,8 +398,9 @@ class Station:
 
     def _there(self, there: bool) -> None:
         if self._slabs is None and self.spec is not None and not self.over:
-            instants = self._host.instants()
-            self._host.sealed(self, instants.present(self.place, there), instants.slabs, self._host.now_ns())
+            with self._shared:
+                instants = self._host.instants()
+                self._host.sealed(self, instants.present(self.place, there), instants.slabs, self._host.now_ns())
 
     def _begin_epoch(self, reason: str) -> None:
         self._finish(reason)
@@ -437,7 +443,8 @@ class Station:
         self._host.frames_dropped(self, *self._writing_stamp, reason, 1)
         if self._series is None:
             instants, place = self._reserved
-            self._host.sealed(self, instants.give_up(place), instants.slabs, self._host.now_ns())
+            with self._shared:
+                self._host.sealed(self, instants.give_up(place), instants.slabs, self._host.now_ns())
 
     def _refuse(self, frame_id: int, time_ns: int, reason: str, count: int = 1) -> None:
         self.account.refuse(reason, count)

@@ -91,6 +91,21 @@ class Sequencer:
             ``duplicate``: it was here. ``late``: so far back that it belongs nowhere.
         """
         numbered = frame_id is not None
+        newest = self._newest_id
+        if (
+            newest >= 0
+            and numbered == self.numbered
+            and sender == self._sender
+            and (time_ns > self._newest_ns >= 0)
+            and (frame_id is None or frame_id + self._wrapped == newest + 1)
+        ):  # the next frame, as nearly always: nothing that is asked below can be so
+            if self._suspects:
+                self._suspects.clear()
+            self._measure(time_ns - self._newest_ns)
+            self._remember(newest + 1 if numbered else time_ns)
+            self._newest_id = self.frame_id = newest + 1
+            self._newest_ns = self.time_ns = time_ns
+            return ""
         if self._newest_id >= 0 and (numbered != self.numbered or (sender != self._sender and not numbered)):
             self._change_of_stamp(numbered)
         self.numbered = numbered
@@ -172,25 +187,32 @@ class Sequencer:
             self._measure((time_ns - self._newest_ns) / (number - self._newest_id))
             if self.numbered:
                 time_ns = max(time_ns, self._newest_ns)  # a clock that stepped back a little
-        key = number if self.numbered else time_ns
-        if len(self._recent) == REORDER:
-            self._seen.discard(self._recent[0])
-        self._recent.append(key)
-        self._seen.add(key)
+        self._remember(number if self.numbered else time_ns)
         self._sender = sender
         self._newest_id = max(self._newest_id, number)
         self._newest_ns = max(self._newest_ns, time_ns)
         self.frame_id, self.time_ns = number, time_ns
 
+    def _remember(self, key: int) -> None:
+        recent = self._recent
+        if len(recent) == REORDER:
+            self._seen.discard(recent[0])
+        recent.append(key)
+        self._seen.add(key)
+
     def _measure(self, step_ns: float) -> None:
         """Let the period follow what is measured; a frame that was lost or held up moves it little."""
         if step_ns <= 0:
             return
-        if self.period_ns is None:
+        period = self.period_ns
+        if period is None:
             self.period_ns = step_ns
-        else:
-            nearby = min(max(step_ns, self.period_ns / 2), self.period_ns * 2)
-            self.period_ns += (nearby - self.period_ns) / 32
+            return
+        if step_ns < period / 2:
+            step_ns = period / 2
+        elif step_ns > period * 2:
+            step_ns = period * 2
+        self.period_ns = period + (step_ns - period) / 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,6 +281,8 @@ class ClockFit:
         self._stretch_ns = stretch_ns
         self._least: deque[tuple[int, int]] = deque(maxlen=stretches)  # (arrival, arrival - capture)
         self._began: int | None = None
+        self.offset_ns: int | None = None
+        """Our clock minus the sender's, a frame's shortest way included; None before the first frame."""
 
     def add(self, capture_ns: int, arrival_ns: int) -> None:
         """Take note of one frame."""
@@ -266,18 +290,16 @@ class ClockFit:
         if self._began is None or abs(arrival_ns - self._began) >= self._stretch_ns:
             self._began = arrival_ns
             self._least.append((arrival_ns, delay))
+            self.offset_ns = min(least for _, least in self._least)  # one that was forgotten may have been it
         elif delay < self._least[-1][1]:
             self._least[-1] = (arrival_ns, delay)
+            if self.offset_ns is None or delay < self.offset_ns:
+                self.offset_ns = delay
 
     def forget(self) -> None:
         """Begin anew: another clock, or the same after a step."""
         self._least.clear()
-        self._began = None
-
-    @property
-    def offset_ns(self) -> int | None:
-        """Our clock minus the sender's, a frame's shortest way included; None before the first frame."""
-        return min(delay for _, delay in self._least) if self._least else None
+        self._began = self.offset_ns = None
 
     @property
     def drift_ppm(self) -> float | None:

@@ -30,6 +30,9 @@ LIVE_TIME_BASE = Fraction(1, 1_000_000_000)
 """Live frames count Unix nanoseconds."""
 USUAL_PERIOD_NS = 1e9 / 30
 """Between two frames, until it is known."""
+SPATIAL_LEAST_NS = 150_000_000
+"""How long an instant waits for a stream that is there, where the budget leaves the time: a busy machine lets a capture
+thread wait longer than one and a half frames, and its frames are not lost for that."""
 PACK_SHARE = 0.6
 """Share of a latency budget that waiting for frames may take (W4)."""
 OPEN_GROUPS = 4
@@ -62,7 +65,8 @@ class Packing:
     size: int | None = None
     """Core frames of a full hyperframe, by default 8; spatial: instants, by default 1."""
     timeout: float | None = None
-    """Seconds after its first frame at which a hyperframe is sealed short; default ``min(1.5 * size / fps, 0.6 * latency)``."""
+    """Seconds after its first frame at which a hyperframe is sealed short; default ``min(1.5 * size / fps, 0.6 * latency)``,
+    where instants of several streams wait for at least 0.15 s rather than 1.5 instants."""
     kind: Literal["temporal", "spatial", "both"] = "temporal"
     trigger: Literal["count", "window", "event", "latency"] = "count"
     """``count``: when full or after the timeout. ``window``: at every multiple of `window`, or when full. ``event``: when
@@ -112,6 +116,8 @@ class Packing:
         if self.timeout is not None:
             return _ns(self.timeout)
         window = 1.5 * size * period_ns
+        if self.kind != "temporal":
+            window = max(window, SPATIAL_LEAST_NS)
         return round(window if self.latency is None else min(window, PACK_SHARE * self.latency * 1e9))
 
     def deadline_ns(self, opened_ns: int, period_ns: float, size: int, ahead_ns: int) -> int | None:
@@ -272,6 +278,20 @@ class Series:
         return Filled(hyperframe, opened_ns)
 
 
+def blank_missing(hyperframe: Hyperframe) -> None:
+    """Make the frames that a sealed hyperframe has none of black: the slab still holds older ones there.
+
+    It takes a copy's time a frame, so whoever works on the hyperframe does it: the lock under which instants are sealed
+    is one that every stream waits for.
+    """
+    slab, offset = hyperframe.slab, hyperframe.offset
+    if slab is None or hyperframe.mask.all():
+        return
+    for missing in np.flatnonzero(~hyperframe.mask).tolist():
+        for plane in slab.planes:
+            plane[offset + missing] = 0
+
+
 class _Group:
     """One run of instants being filled."""
 
@@ -312,7 +332,8 @@ class Instants:
     """One instant after the other over several streams: each frame goes to the instant it is nearest to.
 
     Instants are a period apart. A run of `size` of them is sealed when every stream that is there has brought its frame
-    or a later one, at its deadline, or when a frame of a much later instant comes. Frames after that are late.
+    or a later one, at its deadline, or when a frame of a much later instant comes. Frames after that are late. What lies
+    in the place of a missing frame is whatever was there: see `blank_missing`.
 
     Parameters
     ----------
@@ -526,9 +547,6 @@ class Instants:
         planes = []
         for plane in group.slab.planes:
             view = plane[:num]
-            if not mask.all():
-                view[~mask] = 0
-            view = view[:]
             view.flags.writeable = False
             planes.append(view)
         header = Header(
