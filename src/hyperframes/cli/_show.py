@@ -30,6 +30,7 @@ COMMANDS = (
     "journal",
     "replay",
     "anchors",
+    "describe",
     "search",
     "operators",
     "doctor",
