@@ -23,6 +23,7 @@ from hyperframes.sinks.base import Target
 from hyperframes.sinks.parts import completed_parts
 from hyperframes.sinks.video import VideoSink
 from hyperframes.sources.video import VideoSource
+from hyperframes.testing.sinks import clip_like, target_for
 
 WIDTH, HEIGHT = 64, 48
 BT709 = Colour("bt709", "tv", "bt709", "bt709")
@@ -807,3 +808,14 @@ def test_the_known_codecs_are_in_this_installation():
     assert [find_codec(name).name for name in CODECS] == list(CODECS)
     assert all(formats_of(codec) for codec in CODECS.values())
     assert find_codec("hevc") is CODECS["libx265"]
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getscheduler"), reason="this system does not tell how threads are scheduled")
+def test_an_encoder_that_takes_the_highest_priority_gives_it_back(tmp_path):
+    sink = VideoSink(tmp_path / "out.mp4", codec="libsvtav1")
+    spec = FrameSpec.picture(64, 64, "yuv420p", rate=Fraction(25), time_base=Fraction(1, 25))
+    sink.open(target_for(spec))
+    sink.write(clip_like(spec, 3))
+    policies = {os.sched_getscheduler(int(task)) for task in os.listdir("/proc/self/task")}
+    sink.close()
+    assert policies == {os.SCHED_OTHER}

@@ -24,6 +24,7 @@ from av.codec.context import Flags, ThreadType
 from hyperframes.errors import PipelineError, SinkError
 from hyperframes.frames import PIXEL_FORMATS, Array, Colour, FrameSpec
 from hyperframes.media.colour import set_colour
+from hyperframes.media.priority import ordinary_priority
 
 if TYPE_CHECKING:
     from av.container import OutputContainer
@@ -433,7 +434,8 @@ class PartEncoder:
         try:
             self._stream = cast("VideoStream", self._container.add_stream(encoding.codec.name, rate=self.rate))
             _configure(self._stream.codec_context, encoding, self.rate)
-            self._container.start_encoding()
+            with ordinary_priority():
+                self._container.start_encoding()
         except (av.error.FFmpegError, ValueError) as error:
             self.discard()
             raise _refused(encoding, error) from error
