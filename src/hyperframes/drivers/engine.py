@@ -247,6 +247,7 @@ class Engine:
         except BaseException:
             self.setup.abort(keep_parts=self._journal.holds)
             raise
+        self._pace = self._make_pace()  # a resumed run keeps the size of the one before
         try:
             self._begin()
         except BaseException:  # no thread or no memory to be had: nothing was written yet
