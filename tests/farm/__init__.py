@@ -121,7 +121,7 @@ def sender(*command: str, listens_on: int | None = None):
 def _wait_listening(port: int, process: subprocess.Popen) -> None:
     """Look at the kernel's table, since connecting would be the one client that some senders serve."""
     wanted = f":{port:04X} "
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         if process.poll() is not None:
             raise AssertionError(f"{process.args[0]} ended with {process.returncode}")
