@@ -92,7 +92,8 @@ def test_split_hyperframes_give_the_frames_of_the_whole(policy, monkeypatch):
 @pytest.mark.requirement("A89", "A90")
 def test_heavy_hyperframes_are_found_by_their_content_and_split_and_others_are_not():
     costs, parts = {}, {}
-    engine = Engine(Pipeline.of(uneven(), settle, "null:", size=SIZE, workers=2))
+    by_cost = {"size": SIZE, "workers": 2, "scheduling_policy": "priority_by_cost"}
+    engine = Engine(Pipeline.of(uneven(), settle, "null:", **by_cost))
     carry_out, post = engine._execute, engine._post
 
     def watching(instructions):

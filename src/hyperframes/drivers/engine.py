@@ -197,7 +197,7 @@ class Engine:
             heavy=HEAVY,
         )
         by_cost = pipeline.options.scheduling_policy == "priority_by_cost"
-        self._costs = CostModel() if by_cost or max(self.setup.workers.values()) > 1 else None
+        self._costs = CostModel() if by_cost else None
         self._pace = self._make_pace()
         self._looks: dict[int, Any] = {}  # of hyperframes sealed by the first source, not yet by all
         self._jobs: dict[int, Job] = {}
