@@ -13,14 +13,14 @@ from hyperframes.drivers.journal_reading import JournalReader
 from hyperframes.drivers.live_journal import LiveJournal
 from hyperframes.drivers.replay import digest, paced, rebuild
 from hyperframes.frames import FrameSpec
-from hyperframes.media.recording import NANOSECONDS, Recorder, Recording
-from hyperframes.packing import Header, Hyperframe
+from hyperframes.media.recording import Recorder, Recording
+from hyperframes.packing import LIVE_TIME_BASE, Header, Hyperframe
 
 PERIOD = SECOND // 30
 
 
 def spec_of(shape=(6, 8, 3), dtype="u1"):
-    return FrameSpec.array(shape, dtype, time_base=NANOSECONDS)
+    return FrameSpec.array(shape, dtype, time_base=LIVE_TIME_BASE)
 
 
 def stream_of(spec, count, seed=0, first_id=0, capture=True):
@@ -45,7 +45,7 @@ def temporal(sequence, frames, core, read, spec, stream="cam0", **fields):
     pts = np.array([frame[3] if frame[2] is None else frame[2] for frame in held], np.int64)
     clock = "arrival" if held[0][2] is None else "capture"
     header = Header(
-        sequence, f"run/{stream}/0{core}", (stream,), core, read, 0, 0, ids, pts, NANOSECONDS,
+        sequence, f"run/{stream}/0{core}", (stream,), core, read, 0, 0, ids, pts, LIVE_TIME_BASE,
         np.zeros(len(ids), np.int64), "temporal", clock, seal_reason="full", **fields,
     )  # fmt: skip
     inside = slice(core[0] - read[0], core[1] - read[0])
@@ -135,7 +135,7 @@ def test_a_spatial_hyperframe_comes_back_with_its_missing_camera(tmp_path):
         ids = np.where(there, instant, -1)
         pts = np.where(there, streams["a"][instant][2], -1)
         header = Header(
-            instant, f"run/instants{instant}", names, (0, 3), (0, 3), 0, 0, ids, pts, NANOSECONDS,
+            instant, f"run/instants{instant}", names, (0, 3), (0, 3), 0, 0, ids, pts, LIVE_TIME_BASE,
             kind="spatial", clock="capture", seal_reason="watermark",
         )  # fmt: skip
         made.append((Hyperframe(header, planes, slice(0, 3), there, spec), streams["a"][instant][3]))

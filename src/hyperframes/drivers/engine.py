@@ -198,7 +198,7 @@ class Engine:
         )
         by_cost = pipeline.options.scheduling_policy == "priority_by_cost"
         self._costs = CostModel() if by_cost else None
-        self._pace = self._make_pace()
+        self._pace: Pace  # once the size is settled: see `start`
         self._looks: dict[int, Any] = {}  # of hyperframes sealed by the first source, not yet by all
         self._jobs: dict[int, Job] = {}
         self._partial: dict[int, dict[int, Hyperframe]] = {}  # sealed by some sources, not yet by all

@@ -18,8 +18,8 @@ import numpy as np
 from hyperframes.drivers.journal import Life
 from hyperframes.drivers.journal_reading import JournalReader
 from hyperframes.errors import SourceError
-from hyperframes.media.recording import NANOSECONDS, Recording
-from hyperframes.packing import Header, Hyperframe
+from hyperframes.media.recording import Recording
+from hyperframes.packing import LIVE_TIME_BASE, Header, Hyperframe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -227,7 +227,7 @@ def _hyperframe(life: Life, ids: Array, times: Array, found: dict[tuple[int, int
         pad_after=0,
         frame_ids=ids,
         pts=times,
-        time_base=NANOSECONDS,
+        time_base=LIVE_TIME_BASE,
         durations=np.zeros(len(ids), np.int64) if life.kind == "temporal" else None,
         kind=life.kind,  # type: ignore[arg-type]  # what a header said
         clock=json.loads(life.clocks or "[]")[0],
@@ -241,4 +241,4 @@ def _hyperframe(life: Life, ids: Array, times: Array, found: dict[tuple[int, int
 
 
 def _spec(frame: RecordedFrame) -> FrameSpec:
-    return frame.spec.replace(time_base=NANOSECONDS)
+    return frame.spec.replace(time_base=LIVE_TIME_BASE)

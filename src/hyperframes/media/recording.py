@@ -38,14 +38,13 @@ from hyperframes.media.segments import (
     finish,
     rows_of,
 )
+from hyperframes.packing import LIVE_TIME_BASE
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-__all__ = ["NANOSECONDS", "Keep", "RecordedFrame", "Recorder", "Recording", "StreamRecorder"]
+__all__ = ["Keep", "RecordedFrame", "Recorder", "Recording", "StreamRecorder"]
 
-NANOSECONDS: Final = Fraction(1, 1_000_000_000)
-"""The time base of live frames: their pts are Unix nanoseconds."""
 _RETRY_SECONDS: Final = 1.0
 _WAITING_PACKETS: Final = 1000
 _LONGEST: Final = 4
@@ -461,7 +460,7 @@ class _Decoder:
         if self._lender is None or not self._lender[0].fits(frame):
             rate = self._header["rate"]
             aspect = Fraction(self._header["aspect"])
-            stream = SimpleNamespace(codec_context=self._context, sample_aspect_ratio=aspect, time_base=NANOSECONDS)
+            stream = SimpleNamespace(codec_context=self._context, sample_aspect_ratio=aspect, time_base=LIVE_TIME_BASE)
             spec = picture_spec(stream, frame, None if rate is None else Fraction(rate))
             self._lender = (Lender(spec, frame), spec)
         return self._lender

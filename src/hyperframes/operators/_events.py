@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,10 +12,13 @@ from hyperframes.frames import EVENT_NAMES, Events
 from hyperframes.operators.checks import frame_spec
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from hyperframes.frames import FrameSpec, Spec
+    from hyperframes.operators.base import View
     from hyperframes.packing import Hyperframe
 
-__all__ = ["event_spec", "events_of", "sensor_of"]
+__all__ = ["event_spec", "event_windows", "sensor_of"]
 
 
 def event_spec(operator: str, inputs: tuple[Spec, ...]) -> FrameSpec:
@@ -41,7 +45,16 @@ def sensor_of(operator: str, spec: FrameSpec) -> tuple[int, int]:
     return spec.sensor
 
 
-def events_of(hyperframe: Hyperframe, time_base_us: float, cut: slice) -> Events:
+def event_windows(hyperframe: Hyperframe, view: View, length: int, hop: int) -> Iterator[tuple[int, Events]]:
+    """Yield the place in `view` and the events of each window that starts in the core."""
+    micro = float(Fraction(hyperframe.header.time_base) * 1_000_000)
+    origin = hyperframe.core.start - hyperframe.header.core[0]
+    for j in range(len(view)):
+        start = origin + (view.start + j) * hop
+        yield j, _events_of(hyperframe, micro, slice(start, start + length))
+
+
+def _events_of(hyperframe: Hyperframe, time_base_us: float, cut: slice) -> Events:
     """Return the real events in `cut` of what a hyperframe holds; those beyond the sensor are left out."""
     rows, real = hyperframe.planes[0][cut], hyperframe.mask[cut]
     height, width = hyperframe.spec.sensor or (1 << 16, 1 << 16)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from hyperframes.frames import FrameSpec, time_surface
-from hyperframes.operators._events import event_spec, events_of, sensor_of
+from hyperframes.operators._events import event_spec, event_windows, sensor_of
 from hyperframes.operators.base import Contract, Operator, Output, State, View
 from hyperframes.operators.checks import check_count, check_number
 
@@ -59,9 +58,5 @@ class TimeSurface(Operator):
         """Write the surfaces of the windows that start in the core."""
         (hyperframe,), (view,) = inputs, outputs
         sensor = sensor_of(self.name, hyperframe.spec)
-        micro = float(Fraction(hyperframe.header.time_base) * 1_000_000)
-        origin = hyperframe.core.start - hyperframe.header.core[0]
-        for j in range(len(view)):
-            start = origin + (view.start + j) * self.hop
-            events = events_of(hyperframe, micro, slice(start, start + self.length))
+        for j, events in event_windows(hyperframe, view, self.length, self.hop):
             view.data[j] = time_surface(events, sensor, int(events.t[-1]) if len(events) else 0, self.tau)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from hyperframes.frames import FrameSpec, voxel_grid
-from hyperframes.operators._events import event_spec, events_of, sensor_of
+from hyperframes.operators._events import event_spec, event_windows, sensor_of
 from hyperframes.operators.base import Contract, Operator, Output, State, View
 from hyperframes.operators.checks import check_count
 
@@ -60,10 +59,6 @@ class VoxelGrid(Operator):
         """Write the grids that start in the core."""
         (hyperframe,), (view,) = inputs, outputs
         sensor = sensor_of(self.name, hyperframe.spec)
-        micro = float(Fraction(hyperframe.header.time_base) * 1_000_000)
-        origin = hyperframe.core.start - hyperframe.header.core[0]
-        for j in range(len(view)):
-            start = origin + (view.start + j) * self.hop
-            events = events_of(hyperframe, micro, slice(start, start + self.length))
+        for j, events in event_windows(hyperframe, view, self.length, self.hop):
             span = (int(events.t[0]), int(events.t[-1])) if len(events) else (0, 1)
             view.data[j] = voxel_grid(events, sensor, self.bins, span)

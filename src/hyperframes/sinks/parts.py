@@ -21,7 +21,7 @@ from hyperframes.sinks.staging import FolderClaim
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Part", "PartsFolder", "completed_parts", "digest_of", "sha256_of", "sync_folder"]
+__all__ = ["Part", "PartsFolder", "completed_parts", "digest_of", "sha256_of"]
 
 _VERSION = 1
 
@@ -161,12 +161,3 @@ def sha256_of(path: Path) -> str:
     """Return the SHA-256 of the file at `path` in hex."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def sync_folder(folder: Path) -> None:
-    """Make renames in `folder` last through a power cut."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

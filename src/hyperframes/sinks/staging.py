@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, Self
 from hyperframes.errors import SinkError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
 if sys.platform != "win32":
@@ -69,10 +69,10 @@ def _lock(descriptor: int, path: Path) -> None:
         return
 
 
-def _claimed(partial: Path, path: Path) -> int:
-    """Return a descriptor of `partial`, made where it is missing, that no other run has claimed."""
+def _claimed(partial: Path, path: Path, opened: Callable[[], int]) -> int:
+    """Return a descriptor of `partial`, which `opened` makes where it is missing, that no other run has claimed."""
     while True:
-        descriptor = os.open(partial, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o666)
+        descriptor = opened()
         try:
             _lock(descriptor, path)
             with suppress(FileNotFoundError):
@@ -101,21 +101,15 @@ class FolderClaim:
     """
 
     def __init__(self, partial: Path, path: Path) -> None:
-        self._descriptor = -1
-        while not self.held:
+        def opened() -> int:
             partial.mkdir(exist_ok=True)
-            if sys.platform == "win32":
-                return
-            self._descriptor = os.open(partial, os.O_RDONLY)
-            try:
-                _lock(self._descriptor, path)
-                with suppress(FileNotFoundError):
-                    if os.path.samestat(os.fstat(self._descriptor), partial.stat()):
-                        return
-            except BaseException:
-                self.release()
-                raise
-            self.release()  # the other run gave it its final name while we waited for the lock
+            return os.open(partial, os.O_RDONLY)
+
+        self._descriptor = -1
+        if sys.platform == "win32":  # folders cannot be opened there
+            partial.mkdir(exist_ok=True)
+        else:
+            self._descriptor = _claimed(partial, path, opened)
 
     @property
     def held(self) -> bool:
@@ -147,7 +141,8 @@ class StagedFile:
                 raise SinkError(
                     f"cannot write {path}: a folder stands there", sink=str(path), hint="Give the file another name."
                 )
-            descriptor = _claimed(self.partial, path)
+            flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
+            descriptor = _claimed(self.partial, path, lambda: os.open(self.partial, flags, 0o666))
             if mode.startswith("w") and os.fstat(descriptor).st_size:  # of a run that was killed
                 os.ftruncate(descriptor, 0)
             self._file: IO[bytes] | None = os.fdopen(descriptor, mode)

@@ -34,8 +34,8 @@ from hyperframes.media.encode import (
 from hyperframes.media.mux import EncodedPart, Times, join, place
 from hyperframes.sinks.base import Checkpoint, Sink, Target
 from hyperframes.sinks.part_writer import Lanes, PartWriter, Room
-from hyperframes.sinks.parts import Part, PartsFolder, digest_of, sync_folder
-from hyperframes.sinks.staging import disk_errors
+from hyperframes.sinks.parts import Part, PartsFolder, digest_of
+from hyperframes.sinks.staging import disk_errors, sync
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -350,7 +350,7 @@ class VideoSink(Sink):
                 file.flush()
                 os.fsync(file.fileno())
             joined.replace(self.path)
-            sync_folder(self.path.parent)
+            sync([self.path.parent])
             self._folder.remove()
         return str(self.path)
 

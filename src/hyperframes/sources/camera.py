@@ -22,8 +22,8 @@ from hyperframes.errors import HyperframesError, without_credentials
 from hyperframes.frames import FrameSpec
 from hyperframes.media.endpoint import LOSSES, Connection, Endpoint, reason_of
 from hyperframes.media.picture import Lender, picture_spec
-from hyperframes.media.recording import NANOSECONDS
 from hyperframes.media.senderclock import SenderClock
+from hyperframes.packing import LIVE_TIME_BASE
 from hyperframes.sources.inlet import Inlet
 from hyperframes.sources.patience import Backoff, FrameAge, Patience
 
@@ -380,7 +380,9 @@ class _Reader:
     def _describe(self, inlet: Inlet, frame: Any) -> Lender:
         """Tell the inlet what frames look like: at the first one of a connection, and where that changes."""
         progress = self._progress
-        spec = picture_spec(self._connection.stream, frame).replace(time_base=NANOSECONDS, rate=self._connection.rate)
+        spec = picture_spec(self._connection.stream, frame).replace(
+            time_base=LIVE_TIME_BASE, rate=self._connection.rate
+        )
         if self._lender is None:
             progress.connections += 1
             progress.state = "streaming"
