@@ -11,6 +11,7 @@ PYTHON ?= $(firstword $(foreach p,python3.11 python3 python python3.12 python3.1
 
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --no-input
 PYTEST := $(BIN)/python -m pytest
+TESTS  := sh tools/tests.sh $(PYTEST)
 SOURCE  = $(shell find src -name '*.py')
 FULL   := HYPERFRAMES_HYPOTHESIS=$${HYPERFRAMES_HYPOTHESIS:-full}
 # Tests picked by ARGS may all be of one kind; pytest then calls the other kind's empty run a failure (5).
@@ -53,11 +54,11 @@ debian:
 	@sh tools/debian.sh
 
 test: $(READY)-dev debian  ## set up what all tests need and run them all
-	$(FULL) $(PYTEST) -n 2 --dist worksteal -m 'not alone' $(ARGS) $(NONE_IS_FINE)
-	$(FULL) $(PYTEST) -m alone $(ARGS) $(NONE_IS_FINE)
+	$(FULL) $(TESTS) -n 2 --dist worksteal -m 'not alone' $(ARGS) $(NONE_IS_FINE)
+	$(FULL) $(TESTS) -m alone $(ARGS) $(NONE_IS_FINE)
 
 fast: $(READY)-dev $(if $(filter true,$(CI)),debian)  ## run the tests that are quick and need no real files
-	$(PYTEST) -q -n 2 --dist worksteal -m 'not slow and not media and not alone' --durations=0 --durations-min=1 $(ARGS)
+	$(TESTS) -q -n 2 --dist worksteal -m 'not slow and not media and not alone' --durations=0 --durations-min=1 $(ARGS)
 
 nightly: $(READY)-dev debian  ## run the property tests with 5,000 examples each
 	HYPERFRAMES_HYPOTHESIS=nightly $(PYTEST) -n 2 -m hypothesis $(ARGS)
