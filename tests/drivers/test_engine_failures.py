@@ -208,6 +208,71 @@ def test_two_sources_run_side_by_side():
     assert hf.run(pair).array.tobytes() == (left + right).tobytes()
 
 
+class _Held:
+    """A frame that calls `hold` as it is copied into its slot."""
+
+    def __init__(self, frame, hold):
+        self.pts, self.index, self.duration = frame.pts, frame.index, frame.duration
+        self._planes, self._hold = frame.planes, hold
+
+    @property
+    def planes(self):
+        self._hold()
+        return self._planes
+
+
+def _held_at(index, hold):
+    source = as_stream(frames_of(40))
+    whole = source.read
+    source.read = lambda *a: (_Held(frame, hold) if frame.index == index else frame for frame in whole(*a))
+    return source
+
+
+class _Leased:
+    """Counts the slabs that are still held when the run says that it has finished."""
+
+    def __init__(self):
+        self.started = threading.Event()
+
+    def start(self, pipeline):
+        self.handle = hf.start(pipeline, instruments=(self,))
+        self.started.set()
+        return self.handle
+
+    def cancel(self):
+        assert self.started.wait(10)
+        self.handle.cancel("enough")
+
+    def observe(self, seen):
+        if seen["kind"] == "finished":
+            engine = self.handle._engine
+            self.slabs = [pool.leased for pool in (*engine._input_pools.values(), *engine._export_pools.values())]
+
+
+def test_what_is_sealed_as_a_run_is_cancelled_gives_its_memory_back():
+    leased = _Leased()
+    source = _held_at(4, leased.cancel)  # the frame that completes the first hyperframe
+    with pytest.raises(CancelledError, match="enough"):
+        leased.start(hf.Pipeline.of(source, WindowSum(0, 0), size=4)).wait(10)
+    assert leased.slabs
+    assert not any(leased.slabs)
+
+
+def test_what_one_source_sealed_before_a_cancelled_other_gives_its_memory_back():
+    leased, ahead = _Leased(), threading.Event()
+
+    def cancel():
+        assert ahead.wait(10)
+        leased.cancel()
+
+    stages = [hf.Stage("sum", _Add(), ("left", "right"))]
+    sources = {"left": _held_at(5, ahead.set), "right": _held_at(4, cancel)}
+    with pytest.raises(CancelledError, match="enough"):
+        leased.start(hf.Pipeline.of(sources, stages, size=4)).wait(10)
+    assert len(leased.slabs) >= 2
+    assert not any(leased.slabs)
+
+
 def test_events_tell_what_happened_to_every_hyperframe():
     gate = threading.Event()
     run = hf.start(as_stream(frames_of(40)), WindowSum(1, 1), to=CallbackSink(lambda r: gate.wait(10)), size=10)

@@ -401,9 +401,7 @@ class Engine:
         """No task reads the hyperframe again: give back what the sinks do not need."""
         job = self._jobs[sequence]
         sunk = set(self._plan.sinks.values())
-        for port, hyperframe in job.inputs.items():
-            if port not in sunk and hyperframe.slab is not None:
-                self._input_pools[port].release(hyperframe.slab)
+        self._let_go({port: held for port, held in job.inputs.items() if port not in sunk})
         for port in [p for p in job.buffers if p not in sunk]:
             self._give_back(job, port)
         job.released = True
@@ -418,8 +416,11 @@ class Engine:
         sunk = set(self._plan.sinks.values())
         for port in list(job.buffers):
             self._give_back(job, port)
-        for port, hyperframe in job.inputs.items():
-            if port in sunk and hyperframe.slab is not None:
+        self._let_go({port: held for port, held in job.inputs.items() if port in sunk})
+
+    def _let_go(self, inputs: Mapping[int, Hyperframe]) -> None:
+        for port, hyperframe in inputs.items():
+            if hyperframe.slab is not None:
                 self._input_pools[port].release(hyperframe.slab)
 
     def _give_back(self, job: Job, port: int) -> None:
@@ -548,7 +549,8 @@ class Engine:
         sequence = hyperframe.header.sequence
         seen = look(hyperframe) if self._costs is not None and port == 0 else None
         with self._lock:
-            if self._stopping:
+            if self._stopping:  # the run ended while the source was about to seal: nobody else knows of this one
+                self._let_go({port: hyperframe})
                 return
             if seen is not None:
                 self._looks[sequence] = seen
@@ -770,6 +772,9 @@ class Engine:
             if thread is not threading.current_thread():
                 thread.join()
         self._end_workers()
+        for inputs in self._partial.values():  # of sources that were ahead of the others
+            self._let_go(inputs)
+        self._partial.clear()
         try:
             if self._error is None:
                 self._outputs = self._journal.close_sinks()
@@ -813,7 +818,6 @@ class Engine:
         self._carried.clear()
         self._jobs.clear()
         self._failed_jobs.clear()
-        self._partial.clear()
         self._workers.clear()
 
     def _make_result(self, seconds: float, peak: int) -> RunResult:
