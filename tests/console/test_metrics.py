@@ -99,6 +99,7 @@ def test_the_journals_state_is_told():
     assert found["hyperframes_journal_failing", ()] == 1
 
 
+@pytest.mark.requirement("A106")
 def test_an_offline_run_has_the_same_counts_without_streams():
     metrics = Metrics()
     for i in range(3):

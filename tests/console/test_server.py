@@ -44,6 +44,7 @@ def test_it_answers_with_stats_metrics_and_health(console):
     assert ask(console, "/nothing")[0] == 404
 
 
+@pytest.mark.requirement("A107")
 def test_an_offline_run_is_told_while_it_goes(console):
     seen = []
 

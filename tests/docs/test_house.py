@@ -79,6 +79,19 @@ def test_every_dependency_has_a_decision(root):
     assert sorted(name for name in names - {"hyperframes-engine"} if f"`{name}`" not in text) == []
 
 
+@pytest.mark.requirement("A50")
+@pytest.mark.requirement("A51")
+@pytest.mark.requirement("A52")
+def test_versions_are_not_older_than_asked_for(root):
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    least = dict(re.match(r"([\w-]+)>=([\d.]+)", item).groups() for item in project["dependencies"])
+    asked = {"numpy": (1, 24), "numba": (0, 57), "opencv-python-headless": (4,)}
+    for name, version in asked.items():
+        assert tuple(map(int, least[name].split("."))) >= version
+    assert project["requires-python"] == ">=3.11"
+    assert any("Linux" in line for line in project["classifiers"])
+
+
 def test_all_asks_for_every_extra(root):
     extras = tomllib.loads((root / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     (everything,) = extras.pop("all")

@@ -2,6 +2,8 @@
 
 import importlib.metadata
 import json
+import tomllib
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -17,9 +19,20 @@ def test_everything_is_looked_at_and_can_be_written_as_json():
     assert told["versions"]["ffmpeg"]["libavcodec"]
     assert told["processors"]["workers"] >= 1
     assert told["memory"]["usable_bytes"] > 0
-    assert told["extras"].keys() == {"tables", "zarr", "plot"}
     assert told["codecs"]["decoders"]["h264"]
     assert told["caches"]["temporary"]
+
+
+@pytest.mark.requirement("A52")
+def test_every_extra_is_listed_with_what_it_still_needs(monkeypatch):
+    declared = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    assert examine().facts["extras"].keys() == declared.keys() - {"all"}
+    monkeypatch.setattr(doctor, "_installed_version", lambda name: None)
+    neural = doctor._extras(Diagnosis())["neural"]
+    assert set(neural["missing"]) == {"torch", "lightning", "tensorboard", "safetensors"}
+    assert neural["install"] == "python -m pip install 'hyperframes-engine[neural]'"
 
 
 def distribution(name):

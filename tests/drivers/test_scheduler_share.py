@@ -29,6 +29,8 @@ def best_share(source, seconds, size):
     return min(hf.run(source, Takes(seconds), to="null:", size=size, workers=2).scheduler_share for _ in range(5))
 
 
+@pytest.mark.requirement("A28")
+@pytest.mark.requirement("X19")
 @pytest.mark.slow
 @pytest.mark.alone
 @pytest.mark.requirement("A79")

@@ -111,6 +111,7 @@ def test_a_slot_being_written_keeps_its_hyperframe_open():
     st.integers(0, 3),
     st.lists(st.sampled_from(["push", "push", "push", "seal", "full"]), max_size=60),
 )
+@pytest.mark.requirement("A100")
 def test_a_series_owns_each_frame_once_with_its_halo_around_it(size, before, after, steps):
     halo = Halo(before, after)
     slabs = SlabPool(SPEC, slab_capacity(size, halo), 4, shared=False)

@@ -88,6 +88,7 @@ def test_halo_frames_are_copied_once_at_the_end_of_a_slab_and_not_read_again():
     assert len({id(h.slab) for h in sealed}) == len(sealed) == 4
 
 
+@pytest.mark.requirement("A100")
 def test_a_core_is_held_back_until_it_is_known_whether_the_stream_goes_on():
     packer = packer_for(2, Halo())
     packer.slot()

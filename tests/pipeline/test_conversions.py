@@ -40,6 +40,7 @@ def test_an_operator_gets_the_axis_order_that_its_inner_loop_wants():
     assert again.array.tobytes() == frames.tobytes()
 
 
+@pytest.mark.requirement("X7")
 @pytest.mark.requirement("A104")
 def test_a_layout_is_converted_once_for_all_stages_that_want_it_and_counted():
     frames = pictures()

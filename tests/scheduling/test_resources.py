@@ -14,6 +14,7 @@ def test_workers_are_the_physical_cores_that_may_be_used():
     assert MachineFacts(8, 16, affinity=8, quota=0.2).cores == 1
 
 
+@pytest.mark.requirement("X18")
 @pytest.mark.requirement("A45")
 @pytest.mark.requirement("A47")
 @pytest.mark.requirement("A48")

@@ -309,6 +309,7 @@ def test_wrong_numbers_are_named(call, message):
         call()
 
 
+@pytest.mark.requirement("A82")
 def test_steps_of_a_chain_stay_in_the_cache_but_are_not_shorter_than_their_halos_bear():
     assert step_size(0, halo=4, cache_bytes=1 << 24) is None  # nothing passes between stages
     assert step_size(1 << 20, halo=2, cache_bytes=32 << 20) == 30

@@ -12,6 +12,7 @@ NO_PICTURES = {"event_denoise", "onnx", "overlay", "time_surface", "voxel_grid",
 SMALL = {"height": 36, "width": 48, "repetitions": 1, "frames": 6, "copy_bytes": 1 << 16}
 
 
+@pytest.mark.requirement("A81")
 def test_a_copy_counts_what_is_read_and_what_is_written():
     limit = copy_limit(2, num_bytes=1 << 16, repetitions=3)
     assert limit.threads == 2
@@ -48,6 +49,7 @@ def test_an_operator_that_refuses_such_frames_is_listed_with_the_reason():
     assert rate.frames_per_second == 0
 
 
+@pytest.mark.requirement("A81")
 @pytest.mark.slow  # compiles, where nothing is cached yet
 def test_every_built_in_operator_is_measured(monkeypatch):
     from hyperframes.tuning.roofline import EXAMPLES

@@ -6,6 +6,7 @@ import importlib
 import importlib.metadata
 import os
 import platform
+import re
 import sys
 import tempfile
 from dataclasses import dataclass, field
@@ -33,12 +34,6 @@ __all__ = ["Diagnosis", "examine"]
 ENCODERS = ("libx264", "libx265", "libvpx-vp9", "libsvtav1", "prores_ks", "ffv1", "mpeg4", "mjpeg")
 """Encoders that sinks may use."""
 DECODERS = ("h264", "hevc", "vp9", "libdav1d", "mpeg4", "mjpeg", "prores", "ffv1")
-EXTRAS = {
-    "tables": ("pyarrow",),
-    "zarr": ("zarr",),
-    "plot": ("matplotlib", "jinja2"),
-}
-"""Optional parts of this version, and the modules that each needs."""
 FEW_FILES = 256
 """Open files below which a run over many images may not get what it needs."""
 SPARE_THREADS = 16
@@ -212,10 +207,24 @@ def _open_files() -> int | None:
     return None if soft == resource.RLIM_INFINITY else soft
 
 
+def optional_parts(requirements: list[str] | None) -> dict[str, list[str]]:
+    """Return by extra the distributions that it needs, from a distribution's metadata; without ``all``, which is their sum.
+
+    >>> optional_parts(["numpy>=2", 'pyarrow>=17; extra == "tables"', 'jinja2>=3; extra == "plot"'])
+    {'tables': ['pyarrow'], 'plot': ['jinja2']}
+    """
+    parts: dict[str, list[str]] = {}
+    for requirement in requirements or []:
+        found = re.match(r"""([\w.-]+)[^;]*;.*extra == ["']([\w-]+)["']""", requirement)
+        if found is not None and found[2] != "all":
+            parts.setdefault(found[2], []).append(found[1])
+    return parts
+
+
 def _extras(diagnosis: Diagnosis) -> dict[str, Any]:
     found = {}
-    for extra, modules in EXTRAS.items():
-        missing = [module for module in modules if _installed_version(module) is None]
+    for extra, needed in optional_parts(importlib.metadata.requires("hyperframes-engine")).items():
+        missing = [distribution for distribution in needed if _installed_version(distribution) is None]
         install = f"python -m pip install 'hyperframes-engine[{extra}]'"
         found[extra] = {"present": not missing, "missing": missing, "install": install if missing else None}
     return found

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from numba import njit
 
+from hyperframes.kernels import kernel
 from hyperframes.semantic.descriptor import PARTS
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def best(vectors: Array, queries: Array, top: int, allowed: Array | None = None)
     return rows, scores
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _keep_best(found: Array, first: int, rows: Array, scores: Array) -> None:
     """Put what is greater than the least of `scores` in its place; most entries cost one comparison."""
     top = scores.shape[1]

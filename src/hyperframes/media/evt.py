@@ -13,7 +13,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numba import njit
+
+from hyperframes.kernels import kernel
 
 if TYPE_CHECKING:
     from hyperframes.frames import Array
@@ -60,7 +61,7 @@ def encode(form: str, t: Array, x: Array, y: Array, p: Array, memory: Array) -> 
 # Times ----------------------------------------------------------------------------------------------------------------
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _advance(memory: Array, upper: Any, following: Any, bits: int, near: int) -> None:  # pragma: no cover - compiled
     """Take note of an `upper` part of time of `bits` bits; `following` is the one after it, -1 where none is known."""
     span = 1 << bits
@@ -80,7 +81,7 @@ def _advance(memory: Array, upper: Any, following: Any, bits: int, near: int) ->
 # EVT 3 ----------------------------------------------------------------------------------------------------------------
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _count_evt3(words: Array) -> Any:  # pragma: no cover - compiled
     total = 0
     for i in range(words.size):
@@ -95,7 +96,7 @@ def _count_evt3(words: Array) -> Any:  # pragma: no cover - compiled
     return total
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _next_upper_evt3(words: Array, i: int) -> Any:  # pragma: no cover - compiled
     for j in range(i + 1, words.size):
         if words[j] >> 12 == 8:
@@ -103,7 +104,7 @@ def _next_upper_evt3(words: Array, i: int) -> Any:  # pragma: no cover - compile
     return -1
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _decode_evt3(words: Array, memory: Array, t: Array, x: Array, y: Array, p: Array) -> Any:  # pragma: no cover
     count = 0
     row, column, polarity = memory[_ROW], memory[_COLUMN], memory[_POLARITY]
@@ -156,7 +157,7 @@ def _decode_evt3(words: Array, memory: Array, t: Array, x: Array, y: Array, p: A
     return count
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _room_evt3(t: Array, memory: Array) -> Any:  # pragma: no cover - compiled
     """Most words that events need: four each, and the upper parts on the way over long silences."""
     total = 4 * t.size
@@ -167,7 +168,7 @@ def _room_evt3(t: Array, memory: Array) -> Any:  # pragma: no cover - compiled
     return total
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _encode_evt3(t: Array, x: Array, y: Array, p: Array, memory: Array, words: Array) -> Any:  # pragma: no cover
     """Write the words; `upper` in the memory is here the whole of the time above its lowest 12 bits."""
     count = 0
@@ -199,7 +200,7 @@ def _encode_evt3(t: Array, x: Array, y: Array, p: Array, memory: Array, words: A
 # EVT 2 ----------------------------------------------------------------------------------------------------------------
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _next_upper(words: Array, i: int, shift: int, drop: int) -> Any:  # pragma: no cover - compiled
     for j in range(i + 1, words.size):
         if words[j] >> np.uint64(shift) == 8:
@@ -207,7 +208,7 @@ def _next_upper(words: Array, i: int, shift: int, drop: int) -> Any:  # pragma: 
     return -1
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _decode_evt2(words: Array, memory: Array, t: Array, x: Array, y: Array, p: Array) -> Any:  # pragma: no cover
     count, timed = 0, memory[_TIMED]
     base = (memory[_WRAPS] << 34) + (memory[_UPPER] << 6)
@@ -235,12 +236,12 @@ def _decode_evt2(words: Array, memory: Array, t: Array, x: Array, y: Array, p: A
     return count
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _room_evt2(t: Array, memory: Array) -> Any:  # pragma: no cover - compiled
     return 2 * t.size
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _encode_evt2(t: Array, x: Array, y: Array, p: Array, memory: Array, words: Array) -> Any:  # pragma: no cover
     count = 0
     for i in range(t.size):
@@ -257,7 +258,7 @@ def _encode_evt2(t: Array, x: Array, y: Array, p: Array, memory: Array, words: A
 # EVT 2.1 --------------------------------------------------------------------------------------------------------------
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _count_evt21(words: Array) -> Any:  # pragma: no cover - compiled
     total = 0
     for i in range(words.size):
@@ -269,7 +270,7 @@ def _count_evt21(words: Array) -> Any:  # pragma: no cover - compiled
     return total
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _decode_evt21(words: Array, memory: Array, t: Array, x: Array, y: Array, p: Array) -> Any:  # pragma: no cover
     count, timed = 0, memory[_TIMED]
     base = (memory[_WRAPS] << 34) + (memory[_UPPER] << 6)
@@ -301,7 +302,7 @@ def _decode_evt21(words: Array, memory: Array, t: Array, x: Array, y: Array, p: 
     return count
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _encode_evt21(t: Array, x: Array, y: Array, p: Array, memory: Array, words: Array) -> Any:  # pragma: no cover
     """Events that follow each other to the right in one aligned run of 32 columns share a word."""
     count = 0
@@ -328,7 +329,7 @@ def _encode_evt21(t: Array, x: Array, y: Array, p: Array, memory: Array, words: 
 # DAT ------------------------------------------------------------------------------------------------------------------
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _decode_dat(words: Array, memory: Array, t: Array, x: Array, y: Array, p: Array) -> Any:  # pragma: no cover
     for i in range(words.size):
         time, place = np.int64(words[i] & np.uint64(0xFFFFFFFF)), np.int64(words[i] >> np.uint64(32))
@@ -340,12 +341,12 @@ def _decode_dat(words: Array, memory: Array, t: Array, x: Array, y: Array, p: Ar
     return words.size
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _room_dat(t: Array, memory: Array) -> Any:  # pragma: no cover - compiled
     return t.size
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _encode_dat(t: Array, x: Array, y: Array, p: Array, memory: Array, words: Array) -> Any:  # pragma: no cover
     for i in range(t.size):
         place = np.uint64(np.int64(p[i]) << 28 | np.int64(y[i]) << 14 | np.int64(x[i]))

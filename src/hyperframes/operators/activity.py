@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import cv2
 import numpy as np
-from numba import njit
 
 from hyperframes.errors import PipelineError
 from hyperframes.frames import PIXEL_FORMATS, FrameSpec
+from hyperframes.kernels import kernel
 from hyperframes.operators._planes import check_count, frame_spec
 from hyperframes.operators.base import Contract, Operator, Output, State, View, Worker
 from hyperframes.packing import Halo, Hyperframe
@@ -168,7 +168,7 @@ class _Step:
         self._cells[0] = self._cells[1]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _look(picture: Any, counts: Any, cells: Any) -> None:  # pragma: no cover - compiled
     """Count the grey levels of a picture, in lanes, and average it over cells."""
     height, width = picture.shape
@@ -193,7 +193,7 @@ def _look(picture: Any, counts: Any, cells: Any) -> None:  # pragma: no cover - 
             cells[i, j] = total / ((bottom - top) * (right - left))
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _summarise(
     flow: Any, changed: Any, old: Any, new: Any, cells: Any, size: int, out: Any
 ) -> None:  # pragma: no cover - compiled
@@ -228,7 +228,7 @@ def _summarise(
         out[6 + level] = part / size
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _quartile(counts: Any, size: int) -> Any:  # pragma: no cover - compiled
     """Return the lower quartile of values that were rounded to whole numbers, by how often each occurs."""
     wanted, below = 0.25 * size, 0
@@ -240,7 +240,7 @@ def _quartile(counts: Any, size: int) -> Any:  # pragma: no cover - compiled
     return 255.0
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _correlation(a: Any, b: Any) -> Any:  # pragma: no cover - compiled
     """Return the correlation of cell means; of flat pictures 1 if both are, else 0."""
     mean_a = mean_b = power_a = power_b = both = 0.0
@@ -256,19 +256,19 @@ def _correlation(a: Any, b: Any) -> Any:  # pragma: no cover - compiled
     return both / math.sqrt(power_a * power_b)
 
 
-@njit(nogil=True, cache=True, inline="always")
+@kernel(inline="always")
 def _gradient(b_first: Any, b_last: Any, a_first: Any, a_last: Any) -> Any:  # pragma: no cover - compiled
     """Return four times the central difference of the mean of both frames."""
     return np.float32(np.int32(b_last) + np.int32(a_last) - np.int32(b_first) - np.int32(a_first))
 
 
-@njit(nogil=True, cache=True, inline="always")
+@kernel(inline="always")
 def _speed(gx: Any, gy: Any, b: Any, a: Any) -> Any:  # pragma: no cover - compiled
     slope = np.float32(0.0625) * (gx * gx + gy * gy) + np.float32(_EPSILON * _EPSILON)
     return min(np.float32(abs(np.int32(a) - np.int32(b))) / np.sqrt(slope), np.float32(_FASTEST))
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _accumulate(before: Any, after: Any, flow: Any, changed: Any, speed: Any) -> None:  # pragma: no cover - compiled
     """Count changes, and sum normal flow by how much a pixel changed, in lanes: neighbours mostly change alike."""
     height, width = after.shape

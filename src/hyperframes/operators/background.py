@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numba import njit
 
 from hyperframes.errors import PipelineError
 from hyperframes.frames import PIXEL_FORMATS, Colour
+from hyperframes.kernels import kernel
 from hyperframes.operators._planes import TILE, check_number, flat, frame_spec
 from hyperframes.operators.base import Contract, Operator, Output, State, View, Worker, frames_out
 
@@ -153,7 +153,7 @@ def _begin(source: Array, model: Array) -> None:
     model[0] = np.where(np.isfinite(first), first, np.float32(0))
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _follow(
     source: Array,
     result: Array,
@@ -184,7 +184,7 @@ def _follow(
                 means[i] = mean[i] + half
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _judge(
     samples: Array, mean: Array, variance: Array, squared: float, least: float, group: int, still: Array
 ) -> None:  # pragma: no cover - compiled
@@ -204,7 +204,7 @@ def _judge(
             still[i] = total <= limit
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _learn(
     samples: Array, mean: Array, variance: Array, still: Array, fast: float, slow: float
 ) -> None:  # pragma: no cover - compiled

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import cv2
 import numpy as np
-from numba import njit
 
 from hyperframes.errors import PipelineError
+from hyperframes.kernels import kernel
 from hyperframes.operators.framewise import Framewise, Kernel, images, refuse_dtype
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ class Convolve(Framewise):
         return rounded
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _divide(sums: Any, divisor: float, offset: float, least: float, most: float, out: Any) -> None:
     """Divide, add and round half up; exact for whole numbers below 2**52, whose quotients stay clear of the halves."""
     for row in range(len(sums)):

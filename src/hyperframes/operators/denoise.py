@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numba import njit
 
 from hyperframes.errors import PipelineError
 from hyperframes.frames import PIXEL_FORMATS
+from hyperframes.kernels import kernel
 from hyperframes.operators._planes import check_count, check_number, frame_spec
 from hyperframes.operators.base import Contract, Operator, State, View, Worker, frames_out
 from hyperframes.operators.temporal_mean import high_product
@@ -116,7 +116,7 @@ def _as_rows(plane: Array, spec: FrameSpec) -> Array:
     return plane.reshape(len(plane), shape[0], math.prod(shape[1:]))
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _denoise(
     frames: Array, out: Array, centre: int, radius: int, step: int, limits: Array, start: int, stop: int
 ) -> None:  # pragma: no cover - compiled
@@ -151,7 +151,7 @@ def _denoise(
                 result[i] = np.int32(np.float32(2 * total + weight) / np.float32(2 * weight))
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _row_sums(a: Array, b: Array, difference: Array, step: int, sums: Array) -> None:  # pragma: no cover - compiled
     """Write to `sums` the absolute differences of two rows, summed over each sample and those `step` before and after.
 
@@ -170,7 +170,7 @@ def _row_sums(a: Array, b: Array, difference: Array, step: int, sums: Array) -> 
         sums[last] = 2 * difference[last] + difference[max(last - step, step - 1 - i)]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _add(
     frame: Array,
     above: Array,

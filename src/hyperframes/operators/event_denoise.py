@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numba import njit
 
+from hyperframes.kernels import kernel
 from hyperframes.operators._events import event_spec, sensor_of
 from hyperframes.operators.base import Contract, Operator, State, View, frames_out
 from hyperframes.operators.checks import check_count
@@ -65,7 +65,7 @@ class EventDenoise(Operator):
         return {"last": last}
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _supported(events: Array, times: Array, last: Array, window: int, kept: Array) -> None:  # pragma: no cover
     """Say which events have a neighbour; `last` has a border of one pixel, so that no edge is special."""
     for i in range(times.size):

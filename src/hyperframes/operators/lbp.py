@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import cv2
 import numpy as np
-from numba import njit
 
 from hyperframes.errors import PipelineError
+from hyperframes.kernels import kernel
 from hyperframes.operators.framewise import Framewise, Kernel, refuse_choice, refuse_dtype
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def uniform_labels(points: int) -> Array:
     return table
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _codes(wide: Any, out: Any, corners: Any, labels: Any, radius: int) -> None:
     """Code a mirrored image (H + 2 radius, W + 2 radius); `corners` are where each neighbour of pixel (0, 0) stands."""
     height, width = out.shape

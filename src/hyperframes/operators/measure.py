@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numba import njit
 
 from hyperframes.frames import Field, RecordSpec
+from hyperframes.kernels import kernel
 from hyperframes.operators._planes import flat, frame_spec
 from hyperframes.operators.base import Contract, Operator, Output, State, View, Worker
 from hyperframes.packing import Halo, Hyperframe
@@ -79,7 +79,7 @@ def _moments(frame: Array) -> tuple[float, float, float, float]:
         return float(wide.mean()), float(wide.std()), float(wide.min()), float(wide.max())
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _sum_absolute_difference(a: Array, b: Array) -> Any:  # pragma: no cover - compiled
     total = np.int64(0)
     for i in range(a.size):
@@ -87,7 +87,7 @@ def _sum_absolute_difference(a: Array, b: Array) -> Any:  # pragma: no cover - c
     return total
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _sums(frame: Array) -> Any:  # pragma: no cover - compiled
     total, squares = np.int64(0), np.int64(0)
     least, greatest = np.int64(frame[0]), np.int64(frame[0])

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit
+from hyperframes.kernels import kernel
 
 __all__ = ["look_up", "look_up_dithered"]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def look_up(source: Any, table: Any, target: Any) -> None:
     """Write ``table[source]`` to `target`; both (H, W) with the same shape."""
     for row in range(source.shape[0]):
@@ -18,7 +18,7 @@ def look_up(source: Any, table: Any, target: Any) -> None:
             out[x] = table[line[x]]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def look_up_dithered(source: Any, tables: Any, target: Any) -> None:
     """Write ``tables[y % 8, x % 8, source]`` to `target`; both (H, W) with the same shape."""
     for row in range(source.shape[0]):

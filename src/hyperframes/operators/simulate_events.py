@@ -7,9 +7,9 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numba import njit
 
 from hyperframes.frames import Field, RecordSpec
+from hyperframes.kernels import kernel
 from hyperframes.operators.base import Contract, Operator, Output, State, View
 from hyperframes.operators.checks import check_count, check_number, frame_spec
 
@@ -128,7 +128,7 @@ class SimulateEvents(Operator):
         return t, (site % width).astype(np.uint16), (site // width).astype(np.uint16), p
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _crossings(
     before: Array,
     after: Array,

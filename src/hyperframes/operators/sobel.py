@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import cv2
 import numpy as np
-from numba import njit
 
 from hyperframes.errors import PipelineError
+from hyperframes.kernels import kernel
 from hyperframes.operators.framewise import Framewise, Kernel, refuse_choice, refuse_dtype
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class Sobel(Framewise):
         return magnitude
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _magnitude(across: Any, down: Any, half: Any, most: Any, out: Any) -> None:
     """Write ``sqrt(across**2 + down**2) + half``, at most `most`; computed in the type of `half`."""
     kind = type(half)

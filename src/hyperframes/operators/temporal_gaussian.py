@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numba import njit
 
 from hyperframes.errors import PipelineError
+from hyperframes.kernels import kernel
 from hyperframes.operators._planes import TILE, check_count, check_number, frame_spec, over_pixels, rows
 from hyperframes.operators.base import Contract, Operator, State, View, Worker, frames_out
 from hyperframes.packing import Halo, Hyperframe
@@ -106,7 +106,7 @@ def _kernel(source: Array, out: Array, weights: Array) -> Callable[[int, int], N
     return lambda start, stop: _weigh_any(source, out, weights, start, stop)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _weigh_integers(
     source: Array, out: Array, weights: Array, start: int, stop: int, tile: int
 ) -> None:  # pragma: no cover - compiled
@@ -125,7 +125,7 @@ def _weigh_integers(
                 mean[i] = sums[i] >> 16
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _weigh_floats(
     source: Array, out: Array, weights: Array, start: int, stop: int, tile: int
 ) -> None:  # pragma: no cover - compiled

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]  # it has no types
-from numba import njit, types
+from numba import types
 from numba.core.compiler import Compiler
 from numba.extending import intrinsic
 
+from hyperframes.kernels import kernel
 from hyperframes.operators._planes import TILE, check_count, frame_spec, over_pixels, rows
 from hyperframes.operators.base import Contract, Operator, State, View, Worker, frames_out
 from hyperframes.packing import Halo, Hyperframe
@@ -187,7 +188,7 @@ class _Apart(Compiler):
         return super().define_pipelines()  # type: ignore[no-untyped-call]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _running_16(
     source: Array, out: Array, num_frames: int, magic: int, start: int, stop: int, tile: int
 ) -> None:  # pragma: no cover - compiled
@@ -211,7 +212,7 @@ def _running_16(
             _one_mean(sums, part[t], part[t + ahead], means[t], half, factor)
 
 
-@njit(nogil=True, cache=True, pipeline_class=_Apart)
+@kernel(pipeline_class=_Apart)
 def _four_means(
     sums: Array,
     old_0: Array,
@@ -242,7 +243,7 @@ def _four_means(
         sums[i] = np.uint16(total - np.uint16(old_3[i]))
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _one_mean(
     sums: Array, old: Array, new: Array, mean: Array, half: Any, factor: Any
 ) -> None:  # pragma: no cover - compiled
@@ -253,7 +254,7 @@ def _one_mean(
         sums[i] = np.uint16(total - np.uint16(old[i]))
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _running_32(
     source: Array, out: Array, num_frames: int, magic: int, flip: int, start: int, stop: int, tile: int
 ) -> None:  # pragma: no cover - compiled
@@ -292,7 +293,7 @@ def _any_integer(source: Array, out: Array, num_frames: int, start: int, stop: i
             out[t, left : left + part.shape[1]] = quotients
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _float(
     source: Array, out: Array, num_frames: int, start: int, stop: int, tile: int
 ) -> None:  # pragma: no cover - compiled
@@ -312,7 +313,7 @@ def _float(
                 mean[i] = sums[i] / num_frames
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _float_rows(
     source: Array, out: Array, num_frames: int, columns: int, start: int, stop: int, tile: int
 ) -> None:  # pragma: no cover - compiled

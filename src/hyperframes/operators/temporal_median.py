@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numba import njit
 
+from hyperframes.kernels import kernel
 from hyperframes.operators._planes import TILE, check_count, frame_spec, over_pixels, rows
 from hyperframes.operators.base import Contract, Operator, State, View, Worker, frames_out
 from hyperframes.packing import Halo, Hyperframe
@@ -91,17 +91,17 @@ def _partition(source: Array, out: Array, radius: int, start: int, stop: int) ->
 # comparison false and would get lost: that there was one is found apart, and the sum then is NaN too.
 
 
-@njit(nogil=True, cache=True, inline="always")
+@kernel(inline="always")
 def _least(a: float, b: float) -> float:  # pragma: no cover - compiled
     return a if a < b else b  # noqa: FURB136 - min() would not keep bytes
 
 
-@njit(nogil=True, cache=True, inline="always")
+@kernel(inline="always")
 def _most(a: float, b: float) -> float:  # pragma: no cover - compiled
     return b if a < b else a  # noqa: FURB136 - max() would not keep bytes
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _median_3(source: Array, out: Array, start: int, stop: int, tile: int) -> None:  # pragma: no cover - compiled
     for left in range(start, stop, tile):
         right = min(left + tile, stop)
@@ -116,7 +116,7 @@ def _median_3(source: Array, out: Array, start: int, stop: int, tile: int) -> No
                 median[i] = middle
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _median_5(source: Array, out: Array, start: int, stop: int, tile: int) -> None:  # pragma: no cover - compiled
     for left in range(start, stop, tile):
         right = min(left + tile, stop)
@@ -135,7 +135,7 @@ def _median_5(source: Array, out: Array, start: int, stop: int, tile: int) -> No
                 median[i] = middle
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _median_7(source: Array, out: Array, start: int, stop: int, tile: int) -> None:  # pragma: no cover - compiled
     for left in range(start, stop, tile):
         right = min(left + tile, stop)

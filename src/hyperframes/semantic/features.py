@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import cv2
 import numpy as np
-from numba import njit
 
 from hyperframes.errors import PipelineError
 from hyperframes.frames import Array, FrameSpec
+from hyperframes.kernels import kernel
 from hyperframes.operators import Contract, Operator, Output, State, View, Worker
 from hyperframes.operators.activity import MEASURES
 from hyperframes.operators.checks import check_count, check_number
@@ -145,7 +145,7 @@ def count_patterns(luma: Array, confidence: Array, threshold: float, patches: Pa
     return counts
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _count_patterns(
     luma: Any, confidence: Any, threshold: float, chosen: Any, side: int, counts: Any
 ) -> None:  # pragma: no cover - compiled
