@@ -21,5 +21,5 @@ def test_every_line_of_it_says_what_to_do(root):
     rows = [line for line in (root / "docs/problems.md").read_text().splitlines() if line.startswith("|")][2:]
     for row in rows:
         see, look, cause = (cell.strip() for cell in row.strip("|").split("|"))
-        assert see.startswith("**") or (look or see) and cause, row
+        assert see.startswith("**") or ((look or see) and cause), row
     assert len(rows) > 15
