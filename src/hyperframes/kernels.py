@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from numba import njit
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 __all__ = ["kernel"]
 
+_F = TypeVar("_F", bound="Callable[..., Any]")
 _CACHED = os.environ.get("HYPERFRAMES_KERNEL_CACHE", "1") != "0"
 _CHECKED = os.environ.get("HYPERFRAMES_KERNEL_CHECKS", "0") != "0"
 
 
+@overload
+def kernel(function: _F) -> _F: ...
+@overload
+def kernel(function: None = None, **options: Any) -> Callable[[_F], _F]: ...
 def kernel(function: Any = None, **options: Any) -> Any:
     """Compile a function on its first call, to run without the interpreter's lock, in one thread and exactly as written.
 
