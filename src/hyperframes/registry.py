@@ -1,7 +1,7 @@
 """Names to factories: entry points of this and other distributions, plus what a program registers itself.
 
-Built-ins use the same door as plugins: the groups ``hyperframes.operators``, ``hyperframes.sources`` and
-``hyperframes.sinks``. Nothing is imported before it is asked for.
+Built-ins use the same door as plugins: the groups ``hyperframes.operators``, ``hyperframes.sources``,
+``hyperframes.sinks`` and ``hyperframes.encoders`` (pictures and texts in one space). Nothing is imported before it is asked for.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hyperframes.errors import RegistryError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Registry", "operators", "sinks", "sources"]
+__all__ = ["Registry", "encoders", "operators", "sinks", "sources"]
 
 
 class Registry:
@@ -78,3 +78,4 @@ class Registry:
 operators = Registry("operator", "hyperframes.operators")
 sources = Registry("source", "hyperframes.sources")
 sinks = Registry("sink", "hyperframes.sinks")
+encoders = Registry("encoder", "hyperframes.encoders")

@@ -21,7 +21,7 @@ def test_descriptors_of_all_sources_come_into_one_file(call, film, tmp_path, nam
     assert outcome.code == 0, outcome.err
     told = json.loads(outcome.out)
     made = load(tmp_path / name)
-    assert told == {"descriptors": len(made), "degraded": 0, "sources": 2, "output": name}
+    assert told == {"descriptors": len(made), "degraded": 0, "sources": 2, "failed": [], "output": name}
     assert [d.core for d in made[: len(made) // 2]] == [d.core for d in made[len(made) // 2 :]]
     assert made[-1].core[1] == 60
 
@@ -54,3 +54,40 @@ def test_a_dataset_gets_only_what_is_new(call, film, tmp_path):
     store = Store(tmp_path / "library.lance")
     assert len(store) == sum(t["descriptors"] for t in told)
     assert {d.statistics for d in store.descriptors()} == {"causal", "two-pass"}
+
+
+@pytest.mark.slow
+def test_a_second_pass_over_a_folder_does_only_what_changed_and_a_broken_file_stops_no_other(call, film, tmp_path):
+    folder = tmp_path / "films" / "deeper"
+    folder.mkdir(parents=True)
+    for name in ("a.mp4", "b.mp4"):
+        (folder / name).write_bytes(film.read_bytes())
+    (folder / "notes.txt").write_text("no video")
+    asked = ("describe", "films", "--to", "library.lance", "--detector", "none", "--json", "--quiet")
+    first = json.loads(call(*asked).out)
+    assert (first["sources"], first["sources_unchanged"], first["failed"]) == (2, 1, [])  # b has the content of a
+    write_clip(folder / "b.mp4", footage(moving(1, 40, 2)))
+    (folder / "c.mp4").write_bytes(b"no video")
+    outcome = call(*asked)
+    told = json.loads(outcome.out)
+    assert (outcome.code, told["sources_unchanged"], told["replaced"]) == (1, 1, 0)
+    assert told["failed"] == ["films/deeper/c.mp4"]
+    assert "c.mp4" in outcome.err
+    write_clip(folder / "b.mp4", footage(moving(1, 50, 3)))
+    told = json.loads(call(*asked).out)
+    assert told["replaced"] > 0
+    assert max(d.core[1] for d in Store(tmp_path / "library.lance").descriptors("source like '%b.mp4'")) == 50
+    assert json.loads(call(*asked).out)["descriptors"] == 0
+
+
+@pytest.mark.requirement("C110")
+def test_a_cache_saves_describing_again(call, film, tmp_path):
+    for number in range(2):
+        asked = ("describe", film, "--to", f"{number}.arrow", "--detector", "none", "--quiet", "--cache", "kept")
+        outcome = call(*asked, "--cache-ttl", "60")
+        assert outcome.code == 0, outcome.err
+    assert load(tmp_path / "0.arrow") == load(tmp_path / "1.arrow")
+    assert len(list((tmp_path / "kept").iterdir())) == 1
+    outcome = call("anchors", film, "--cache", "http://host")
+    assert outcome.code == 1
+    assert "a cache is a folder or redis://HOST:PORT: got 'http://host'" in outcome.err

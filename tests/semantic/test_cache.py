@@ -9,10 +9,7 @@ from tests.sinks.brokers import Server, program
 
 from hyperframes.clock import ManualClock
 from hyperframes.errors import SourceError
-from hyperframes.semantic import Anchor
 from hyperframes.semantic.cache import DiskCache, LayeredCache, MemoryCache, RedisCache, SemanticCache, cache_key
-
-ANCHORS = [Anchor(0.5, 1.0), Anchor(1.25, 0.5, "cut"), Anchor(2.0, 0.25, "motion", 0.5, 0.125)]
 
 
 @pytest.fixture(scope="module")
@@ -40,14 +37,16 @@ def cache(request, tmp_path):
 
 
 @pytest.mark.requirement("C110")
-def test_anchors_and_descriptors_come_back_as_they_were(cache):
+def test_arrays_and_descriptors_come_back_as_they_were(cache):
     semantic = SemanticCache(cache)
     several = [*spans(), span("b.mp4", text_vector=np.ones(384, np.float16), text_model="encoder 1")]
     anchors, descriptors = (cache_key("c0ffee", kind, repr(cache)) for kind in ("anchors", "descriptors"))
-    assert semantic.get_anchors(anchors) is semantic.get_descriptors(descriptors) is None
-    semantic.put_anchors(anchors, ANCHORS)
+    assert semantic.get_arrays(anchors) is semantic.get_descriptors(descriptors) is None
+    arrays = {"seconds": np.arange(3.0), "rest": np.array("[1, 2]")}
+    semantic.put_arrays(anchors, arrays)
     semantic.put_descriptors(descriptors, several)
-    assert semantic.get_anchors(anchors) == ANCHORS
+    found = semantic.get_arrays(anchors)
+    assert {name: value.tolist() for name, value in found.items()} == {"seconds": [0, 1, 2], "rest": "[1, 2]"}
     assert semantic.get_descriptors(descriptors) == several
 
 
@@ -114,7 +113,7 @@ def test_files_that_are_old_cannot_be_written_or_are_damaged_count_as_not_there(
     disk = DiskCache(tmp_path / "cache", ttl_seconds=60)
     disk.put("k", b"no Arrow")
     (file,) = (tmp_path / "cache").iterdir()
-    assert SemanticCache(disk).get_descriptors("k") is SemanticCache(disk).get_anchors("k") is None
+    assert SemanticCache(disk).get_descriptors("k") is SemanticCache(disk).get_arrays("k") is None
     os.utime(file, (0, 0))
     assert disk.get("k") is None
     assert not file.exists()

@@ -12,6 +12,7 @@ from hyperframes.cli import _show
 from hyperframes.errors import PipelineError
 
 __all__ = [
+    "CacheTtl",
     "Config",
     "Debug",
     "Json",
@@ -19,6 +20,7 @@ __all__ = [
     "Model",
     "Operators",
     "Quiet",
+    "SemanticCache",
     "byte_size",
     "duration",
     "frame_range",
@@ -134,6 +136,17 @@ Layout = Annotated[
     typer.Option(
         metavar="NHWC|NCHW", help="Order of the axes.", show_default="as operators want it", rich_help_panel=FRAMES
     ),
+]
+SemanticCache = Annotated[
+    str | None,
+    typer.Option(
+        "--cache",
+        metavar="URL|DIR",
+        help="Look for results of the same content there first, and keep them: a folder or redis://HOST:PORT.",
+    ),
+]
+CacheTtl = Annotated[
+    float, typer.Option(metavar="SECONDS", min=1, help="How long results are kept in the cache.", show_default="3600")
 ]
 FrameRange = Annotated[
     str | None,

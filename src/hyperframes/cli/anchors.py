@@ -23,6 +23,8 @@ def anchors(
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE.png", help="Draw weights, anchors and segments over time.")
     ] = None,
+    cache: _options.SemanticCache = None,
+    cache_ttl: _options.CacheTtl = 3600.0,
     size: _options.Size = None,
     workers: _options.Workers = None,
     frame_range: _options.FrameRange = None,
@@ -39,15 +41,17 @@ def anchors(
     """
     from hyperframes.cli import _build
     from hyperframes.cli._progress import watched
-    from hyperframes.semantic import find_anchors
+    from hyperframes.semantic import find_anchors, open_cache
     from hyperframes.semantic.plot import check_timeline_path, plot_timeline
 
     if plot is not None:
         check_timeline_path(plot)
     options = _options.options_given(size=size, workers=workers, range=frame_range)
     opened = _build.source_of(source, rate, options)
+    kept = None if cache is None else open_cache(cache, ttl_seconds=cache_ttl)
     with watched(quiet=quiet) as instruments:
-        found = find_anchors(opened, two_pass=two_pass, instruments=(*instruments, _show.RunBegins()), **options)
+        watching = (*instruments, _show.RunBegins())
+        found = find_anchors(opened, two_pass=two_pass, cache=kept, instruments=watching, **options)
     for warning in found.warnings:
         _show.tell("warning", warning)
     shown = found.cuts if cuts else found.anchors

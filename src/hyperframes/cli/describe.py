@@ -5,16 +5,26 @@ from __future__ import annotations
 import contextlib
 import json
 import warnings
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hyperframes.cli import _options, _show
+from hyperframes.errors import FrameError, SourceError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from hyperframes.semantic import Descriptions, Descriptor
 
 __all__ = ["describe"]
+
+_VIDEO_SUFFIXES = {
+    *(".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi", ".ts", ".mts", ".m2ts", ".mpg", ".mpeg", ".wmv", ".flv", ".3gp"),
+    *(".ogv", ".mxf", ".y4m"),
+}
+"""What is taken out of a folder; files of other names are described when they are named themselves."""
 
 
 def describe(
@@ -49,6 +59,16 @@ def describe(
         bool,
         typer.Option("--sync", help="Measure in a pass before how much later sound comes, and move anchors by it."),
     ] = False,
+    encoder: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME|auto|none",
+            help="What brings pictures and texts together, for search --text: an encoder that a plugin registered; auto "
+            "takes the label bridge where its models are in the folders of HYPERFRAMES_MODELS.",
+        ),
+    ] = "auto",
+    cache: _options.SemanticCache = None,
+    cache_ttl: _options.CacheTtl = 3600.0,
     size: _options.Size = None,
     workers: _options.Workers = None,
     frame_range: _options.FrameRange = None,
@@ -59,39 +79,72 @@ def describe(
 ) -> None:
     """Describe each segment of videos: when something matters, where, and what it looks like.
 
-    Sources that a dataset holds already, made in the same way, are left out.
+    A folder stands for all videos in it. Sources that a dataset holds already, made in the same way, are left out; one that
+    has changed replaces what was there of it. Of several sources one that cannot be read is told of, and the others go on.
 
     Example: hyperframes describe in.mp4 --to library.lance
     """
     from hyperframes.cli import _build
     from hyperframes.cli._progress import watched
     from hyperframes.semantic import describe as described
-    from hyperframes.semantic import find_anchors, measure_sync
+    from hyperframes.semantic import find_anchors, measure_sync, open_cache
 
     target = _Dataset(to) if to.rstrip("/").endswith(".lance") else _File(to)
     options = _options.options_given(size=size, workers=workers, range=frame_range)
-    for source in sources:
-        with watched(quiet=quiet) as instruments, warnings.catch_warnings(record=True) as told:
-            warnings.simplefilter("always")
-            lag = measure_sync(source, find_anchors(source, two_pass=two_pass, **options)) if sync else None
+    kept = None if cache is None else open_cache(cache, ttl_seconds=cache_ttl)
+
+    def take(source: str) -> None:
+        with watched(quiet=quiet) as instruments:
+            lag = measure_sync(source, find_anchors(source, two_pass=two_pass, cache=kept, **options)) if sync else None
             found = described(
                 _build.source_of(source, rate, options),
                 detector=None if detector == "none" else detector,
                 tasks=tasks or (),
                 two_pass=two_pass,
                 sync=lag,
+                text=None if encoder == "none" else encoder,
+                cache=kept,
                 instruments=(*instruments, _show.RunBegins()),
                 **options,
             )
             with contextlib.closing(found):
                 target.take(found)
-        for text in dict.fromkeys(str(w.message) for w in told if issubclass(w.category, UserWarning)):
-            _show.tell("warning", text)
+
+    chosen = _videos_in(sources)
+    failed = [source for source in chosen if not _taken(take, source, alone=len(chosen) == 1)]
     counts = target.finish()
     if as_json:
-        print(json.dumps({**counts, "sources": len(sources), "output": to}))
+        print(json.dumps({**counts, "sources": len(chosen), "failed": failed, "output": to}))
     else:
         print(f"{to}: " + ", ".join(f"{count} {name}" for name, count in counts.items()))
+    if failed:
+        raise typer.Exit(1)
+
+
+def _taken(take: Callable[[str], None], source: str, *, alone: bool) -> bool:
+    """Return whether a source was described; of several, one that cannot be is told of, and the others go on."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        try:
+            take(source)
+        except (SourceError, FrameError) as error:
+            if alone:
+                raise
+            _show.tell("error", str(error))
+            return False
+    for text in dict.fromkeys(str(w.message) for w in told if issubclass(w.category, UserWarning)):
+        _show.tell("warning", text)
+    return True
+
+
+def _videos_in(sources: Sequence[str]) -> list[str]:
+    """Return the sources with every folder of videos replaced by those in it, at any depth, by name."""
+    chosen: list[str] = []
+    for source in sources:
+        inside = sorted(Path(source).rglob("*")) if Path(source).is_dir() else []
+        found = [str(path) for path in inside if path.suffix.lower() in _VIDEO_SUFFIXES]
+        chosen += found or [source]
+    return chosen
 
 
 class _File:
@@ -123,15 +176,16 @@ class _Dataset:
         from hyperframes.index import Store
 
         self._store = Store(location)
-        self._added = self._unchanged = 0
+        self._added = self._unchanged = self._deleted = 0
 
     def take(self, found: Descriptions) -> None:
         """Add the descriptors of one source."""
         if self._store.holds(found.content_hash, found.parameters):
             self._unchanged += 1
             return
-        self._added += self._store.add(found).added
+        done = self._store.update(found)
+        self._added, self._deleted = self._added + done.added, self._deleted + done.deleted
 
     def finish(self) -> dict[str, int]:
         """Return what was done."""
-        return {"descriptors": self._added, "sources_unchanged": self._unchanged}
+        return {"descriptors": self._added, "replaced": self._deleted, "sources_unchanged": self._unchanged}

@@ -216,6 +216,26 @@ class Store:
         sources = ", ".join(quoted(source) for source in sorted({d.source for d in several}))
         return self._commit(several, f"source in ({sources})")
 
+    def update(self, descriptors: Descriptor | Iterable[Descriptor]) -> Added:
+        """Write the descriptors that are not there yet, and delete those that were made of earlier content of their sources.
+
+        Each source is one commit.
+
+        Raises
+        ------
+        FrameError
+            If one was made with another version of a model than those in the dataset: they cannot be compared.
+        SinkError
+            If the dataset cannot be written; it is then as it was after the last commit.
+        """
+        done = Added(0, 0)
+        given = [descriptors] if isinstance(descriptors, Descriptor) else descriptors
+        for (source, content), group in itertools.groupby(given, key=lambda d: (d.source, d.content_hash)):
+            earlier = f"source = {quoted(source)} and content_hash != {quoted(content)}"
+            told = self._commit([*group], earlier if self.count(earlier) else None)
+            done = Added(*(a + b for a, b in zip(done, told, strict=True)))
+        return done
+
     def delete(self, where: str) -> int:
         """Delete the descriptors that meet the condition `where`; return how many.
 

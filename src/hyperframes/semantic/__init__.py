@@ -2,13 +2,15 @@
 
 from hyperframes.semantic.anchors import Anchors
 from hyperframes.semantic.arrow import check_path, load, save, schema, to_table
+from hyperframes.semantic.bridge import Classifier, ImageEncoder, LabelBridge
+from hyperframes.semantic.cache import open_cache
 from hyperframes.semantic.describing import DegradedWarning, Descriptions, describe
 from hyperframes.semantic.descriptor import DEFAULT, PARTS, Anchor, Descriptor, Trajectory
 from hyperframes.semantic.kernels import FIXED_KERNELS, attend
 from hyperframes.semantic.regions import Mask, Patches, select_patches
 from hyperframes.semantic.sync import Lag, Sync, measure_sync
 from hyperframes.semantic.tasks import TASKS, Projection, Tasks, ZeroShotWarning
-from hyperframes.semantic.text import LabelBridge, MiniLm, TextEncoder
+from hyperframes.semantic.text import MiniLm, TextEncoder
 from hyperframes.semantic.timeline import Segment, Timeline, choose_frames, find_anchors
 from hyperframes.semantic.trajectories import trajectories_between
 
@@ -19,9 +21,11 @@ __all__ = [
     "TASKS",
     "Anchor",
     "Anchors",
+    "Classifier",
     "DegradedWarning",
     "Descriptions",
     "Descriptor",
+    "ImageEncoder",
     "LabelBridge",
     "Lag",
     "Mask",
@@ -42,6 +46,7 @@ __all__ = [
     "find_anchors",
     "load",
     "measure_sync",
+    "open_cache",
     "save",
     "schema",
     "select_patches",

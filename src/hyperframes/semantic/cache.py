@@ -8,23 +8,39 @@ import io
 import json
 import os
 import time
+import zipfile
 from collections import OrderedDict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
+import numpy as np
+
 from hyperframes.clock import Clock, SystemClock
 from hyperframes.errors import FrameError, MissingExtraError, SourceError, without_credentials
 from hyperframes.semantic.arrow import from_table, to_table
-from hyperframes.semantic.descriptor import SCHEMA_VERSION, Anchor, Descriptor
+from hyperframes.semantic.descriptor import SCHEMA_VERSION
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-__all__ = ["Cache", "DiskCache", "LayeredCache", "MemoryCache", "RedisCache", "SemanticCache", "cache_key"]
+    from hyperframes.frames import Array
+    from hyperframes.semantic.descriptor import Descriptor
+
+__all__ = [
+    "Cache",
+    "DiskCache",
+    "LayeredCache",
+    "MemoryCache",
+    "RedisCache",
+    "SemanticCache",
+    "cache_key",
+    "open_cache",
+]
 
 TTL_SECONDS: Final = 3600.0
 _RETRY_NS: Final = 5_000_000_000
 _PATIENCE_SECONDS: Final = 0.5
+_REDIS_SCHEMES: Final = ("redis", "rediss", "unix")
 
 
 class Cache(Protocol):
@@ -219,8 +235,37 @@ class LayeredCache:
             layer.put(key, value)
 
 
+def open_cache(where: str, *, ttl_seconds: float = TTL_SECONDS) -> Cache:
+    """Return the cache that `where` names: a Redis server behind this process's memory, or a folder.
+
+    Parameters
+    ----------
+    where : str
+        ``redis://``, ``rediss://`` or ``unix://`` URL, or the path of a folder.
+    ttl_seconds : float
+        What is older counts as gone.
+
+    Raises
+    ------
+    SourceError
+        If it is another URL.
+    MissingExtraError
+        If it is a Redis server and redis is not installed.
+    """
+    if where.partition("://")[0] in _REDIS_SCHEMES:
+        return LayeredCache(MemoryCache(), RedisCache(where, ttl_seconds=ttl_seconds))
+    if "://" in where:
+        shown = without_credentials(where)
+        raise SourceError(
+            f"a cache is a folder or redis://HOST:PORT: got {shown!r}",
+            source=shown,
+            hint="For example: --cache ~/.cache/hyperframes/semantic or --cache redis://localhost:6379",
+        )
+    return DiskCache(Path(where).expanduser(), ttl_seconds=ttl_seconds)
+
+
 class SemanticCache:
-    """Anchors and descriptors in a cache of bytes; what cannot be read counts as not there.
+    """Timelines and descriptors in a cache of bytes; what cannot be read counts as not there.
 
     Parameters
     ----------
@@ -231,16 +276,20 @@ class SemanticCache:
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
 
-    def get_anchors(self, key: str) -> list[Anchor] | None:
-        """Return the anchors under `key`, or None."""
+    def get_arrays(self, key: str) -> dict[str, Array] | None:
+        """Return the arrays under `key` by name, or None."""
         value = self._cache.get(key)
-        with contextlib.suppress(ValueError, TypeError):
-            return None if value is None else [Anchor(*row) for row in json.loads(value)]
+        with contextlib.suppress(ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile):
+            if value is not None:
+                with np.load(io.BytesIO(value), allow_pickle=False) as file:
+                    return {name: file[name] for name in file.files}
         return None
 
-    def put_anchors(self, key: str, anchors: Sequence[Anchor]) -> None:
-        """Keep anchors."""
-        self._cache.put(key, json.dumps(anchors).encode())
+    def put_arrays(self, key: str, arrays: Mapping[str, Array]) -> None:
+        """Keep arrays of numbers and texts by name."""
+        file = io.BytesIO()
+        np.savez(file, allow_pickle=False, **dict(arrays))
+        self._cache.put(key, file.getvalue())
 
     def get_descriptors(self, key: str) -> list[Descriptor] | None:
         """Return the descriptors under `key`, or None."""

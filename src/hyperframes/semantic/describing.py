@@ -5,6 +5,7 @@ All is one run of the flow: nothing depends on the size of hyperframes, and what
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import queue
@@ -13,7 +14,7 @@ import warnings
 from collections import deque
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -26,7 +27,10 @@ from hyperframes.operators.every import Every
 from hyperframes.operators.onnx_model import file_checksum, identity
 from hyperframes.pipeline import Pipeline, Stage
 from hyperframes.semantic.anchors import KINDS, Anchors, levels_of
+from hyperframes.semantic.bridge import ImageEncoder, LabelBridge, See, find_image_encoder, unit
+from hyperframes.semantic.cache import SemanticCache, cache_key
 from hyperframes.semantic.coco import COCO_CLASSES
+from hyperframes.semantic.content import content_hash, file_of
 from hyperframes.semantic.descriptor import DEFAULT, MAP_SIDE, NUM_FEATURES, PARTS, Anchor, Descriptor
 from hyperframes.semantic.detect import Detect
 from hyperframes.semantic.features import Change, Features, Motion
@@ -35,7 +39,6 @@ from hyperframes.semantic.models import DETECTOR, MODELS_VARIABLE, find_model
 from hyperframes.semantic.regions import Mask
 from hyperframes.semantic.sync import Sync
 from hyperframes.semantic.tasks import TASKS
-from hyperframes.semantic.text import LabelBridge, find_encoder
 from hyperframes.sinks import CallbackSink, MemorySink
 from hyperframes.sources import Source, open_source
 
@@ -45,11 +48,12 @@ if TYPE_CHECKING:
     from hyperframes.drivers import Run
     from hyperframes.frames import Clip, Records
     from hyperframes.instruments import Instrument
+    from hyperframes.semantic.cache import Cache
     from hyperframes.semantic.text import TextEncoder
 
 __all__ = ["DegradedWarning", "Descriptions", "describe"]
 
-_HASHED_BYTES: Final = 1 << 20
+_MOST_REMEMBERED: Final = 10_000  # descriptors of a source, 100 MB: longer ones are not kept in a cache
 _LEAST_WEIGHT: Final = 0.02  # of a window where nothing happens: still stretches are not forgotten
 _WINDOWS: Final = ("change.features", "change.valid", "change.regions", "motion.cut")
 _SPANS: Final = ("anchors.weights", "anchors.anchors", "anchors.segments")
@@ -78,10 +82,11 @@ def describe(
     tasks: Sequence[str] = (),
     two_pass: bool = False,
     sync: Sync | None = None,
-    text: TextEncoder | Literal["auto"] | None = "auto",
+    text: str | ImageEncoder | TextEncoder | None = "auto",
     anchors: Anchors | None = None,
     hop: int = 8,
     side: int = 160,
+    cache: Cache | None = None,
     instruments: tuple[Instrument, ...] = (),
     **options: Any,
 ) -> Descriptions:
@@ -104,15 +109,19 @@ def describe(
         Whether noise and percentiles come from the whole file, read a first time for it.
     sync : Sync, optional
         What `measure_sync` found; moves anchors towards the sound and is noted.
-    text : TextEncoder or None
-        Whose space `Descriptor.text_vector` is in, made of what the detector sees. ``auto``: that of the folders of
-        ``HYPERFRAMES_MODELS``, if there is one. None: no such vector.
+    text : str, ImageEncoder, TextEncoder or None
+        Whose space `Descriptor.text_vector` is in: the name of an encoder in `hyperframes.registry.encoders`, one of
+        pictures and texts, or one of sentences, which then is given the labels that a classifier and the detector see.
+        ``auto``: such a label bridge of what lies in the folders of ``HYPERFRAMES_MODELS``, if there is a sentence
+        encoder. None: no such vector.
     anchors : Anchors, optional
         Parameters of the anchors and segments.
     hop : int
         Frames of a window.
     side : int
         Longer side of the small luma, in pixels.
+    cache : Cache, optional
+        Where descriptors of local files are looked for, and kept when all are made; see `semantic.cache.open_cache`.
     instruments : tuple of Instrument, optional
         Observers of the run.
     **options
@@ -138,9 +147,8 @@ def describe(
     let_go: Callable[[], None] = _nothing if opened is source else opened.close
     activity, chosen = Activity(side=side), anchors or Anchors()
     try:
-        encoder = find_encoder() if text == "auto" else text
+        encoder = find_image_encoder(text)
         model = _detector(detector)
-        bridge = LabelBridge(encoder) if encoder is not None and model is not None else None
         more = [
             two_pass,
             options.get("range"),
@@ -149,13 +157,13 @@ def describe(
             sync,
             *tasks,
         ]
-        plan = _plan(opened, model, chosen, activity, hop, more, wanted=detector is not None)
-        named = Path(os.fspath(source)) if isinstance(source, str | os.PathLike) else None
+        plan = _plan(opened, model, encoder, chosen, activity, hop, more, wanted=detector is not None)
+        file = file_of(source)
         fixed: dict[str, Any] = {
             "source": opened.name,
-            "content_hash": _content_hash(opened, named),
+            "content_hash": content_hash(opened, file),
             "parameters": plan.parameters,
-            "models": plan.models if bridge is None else {**plan.models, "text": bridge.model_id},
+            "models": plan.models,
             "statistics": "two-pass" if two_pass else "causal",
             "degraded": plan.degraded,
             "tasks": {task: TASKS.projection(task).version for task in tasks},
@@ -172,14 +180,44 @@ def describe(
             exact = replace(chosen, levels=_levels(source, activity, options))
             stages = [replace(s, operator=exact) if s.name == "anchors" else s for s in plan.stages]
             final = replace(plan, stages=stages)
-        assembler = _Assembler(plan.hop, fixed, dict(masks or {}), sync, bridge)
+        assembler = _Assembler(plan.hop, fixed, dict(masks or {}), sync, encoder)
         return _described(opened, let_go, final, assembler, instruments, options)
 
-    return Descriptions(begin, let_go, fixed["content_hash"], fixed["parameters"])
+    if cache is not None and file is not None:
+        return Descriptions(_remembered(begin, let_go, fixed, SemanticCache(cache)), let_go, *_told(fixed))
+    return Descriptions(begin, let_go, *_told(fixed))
 
 
 def _nothing() -> None:
     """Leave a source open that is the caller's."""
+
+
+def _told(fixed: dict[str, Any]) -> tuple[str, str]:
+    return fixed["content_hash"], fixed["parameters"]
+
+
+def _remembered(
+    begin: Callable[[], Iterator[Descriptor]], let_go: Callable[[], None], fixed: dict[str, Any], cache: SemanticCache
+) -> Callable[[], Iterator[Descriptor]]:
+    """Return a `begin` that looks into the cache first, and keeps what was made there once all is."""
+    key = cache_key(fixed["content_hash"], "descriptors", fixed["parameters"], str([fixed["models"], fixed["tasks"]]))
+
+    def look_or_begin() -> Iterator[Descriptor]:
+        known = cache.get_descriptors(key)
+        if known is not None:
+            let_go()
+            yield from (replace(descriptor, source=fixed["source"]) for descriptor in known)
+            return
+        made: list[Descriptor] = []
+        with contextlib.closing(begin()) as running:  # type: ignore[type-var]  # a generator
+            for descriptor in running:
+                if len(made) <= _MOST_REMEMBERED:
+                    made.append(descriptor)
+                yield descriptor
+        if len(made) <= _MOST_REMEMBERED:
+            cache.put_descriptors(key, made)
+
+    return look_or_begin
 
 
 class Descriptions:
@@ -223,7 +261,7 @@ def _described(
     options: dict[str, Any],
 ) -> Iterator[Descriptor]:
     seen = opened
-    if not any(stage.name == "detect" for stage in plan.stages) and "pixel_format" not in options:
+    if not _names(plan) & {"detect", "see"} and "pixel_format" not in options:
         activity = plan.stages[0].operator
         assert isinstance(activity, Activity)
         seen = as_small_luma(opened, activity)
@@ -291,7 +329,15 @@ def _detector(detector: str | os.PathLike[str] | None) -> str | None:
 
 
 def _plan(
-    source: Source, model: str | None, anchors: Anchors, activity: Activity, hop: int, more: list[Any], *, wanted: bool
+    source: Source,
+    model: str | None,
+    encoder: ImageEncoder | None,
+    anchors: Anchors,
+    activity: Activity,
+    hop: int,
+    more: list[Any],
+    *,
+    wanted: bool,
 ) -> _Plan:
     """Return the stages, and a hash of all that was set: theirs and `more`."""
     stages = [
@@ -301,24 +347,29 @@ def _plan(
     ]
     reads: tuple[str, ...] = ("motion.flow", "motion.count", "motion.luma")
     models = {}
+    if model is not None or encoder is not None:
+        stages.append(Stage("sampled", Every(hop)))
     if model is not None:
-        stages += [Stage("sampled", Every(hop)), Stage("detect", Detect(model), ("sampled",))]
+        stages.append(Stage("detect", Detect(model), ("sampled",)))
         reads += ("detect.boxes", "detect.scores")
         models["detector"] = f"{Path(model).name} {file_checksum(*identity(model)):08x}"
     stages.append(Stage("features", Features(), reads))
     stages.append(Stage("change", Change(), ("features.parts", "features.valid", "features.regions", "motion.cut")))
-    said = "\n".join(f"{s.name}={as_text(_without_path(s.operator))}#{s.operator.version}{s.inputs}" for s in stages)
+    if encoder is not None:
+        models |= {"text": encoder.model_id, **getattr(encoder, "models", {})}
+        stages.append(Stage("see", See.of(encoder), ("sampled",)))
+    said = "\n".join(f"{s.name}={_said(s.operator)}#{s.operator.version}{s.inputs}" for s in stages)
     parameters = hashlib.sha256(f"{said}\n{source.spec}\n{more}".encode()).hexdigest()[:16]
     return _Plan(stages, models, parameters, wanted and model is None, hop)
 
 
-def _without_path(operator: Any) -> Any:
-    """Return the operator without where its model lies: what tells it apart is its version, made of the bytes."""
+def _said(operator: Any) -> str:
+    """Return the operator's text without where its model lies: what tells it apart is its version, made of the bytes."""
     if not isinstance(operator, Detect):
-        return operator
+        return as_text(operator)
     plain = replace(operator)
     object.__setattr__(plain, "model", Path(operator.model).name)
-    return plain
+    return as_text(plain)
 
 
 def _check_rereadable(source: Source) -> None:
@@ -342,17 +393,6 @@ def _levels(source: Any, activity: Activity, options: dict[str, Any]) -> tuple[f
     return levels_of(measured.result.data)  # type: ignore[union-attr]  # rows
 
 
-def _content_hash(opened: Source, path: Path | None) -> str:
-    """Return a hash of the file's bytes, or of what else tells the source from others."""
-    if path is None or not path.is_file():
-        return hashlib.sha256(opened.identity().encode()).hexdigest()
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while piece := file.read(_HASHED_BYTES):
-            digest.update(piece)
-    return digest.hexdigest()
-
-
 # What comes out -------------------------------------------------------------------------------------------------------
 
 
@@ -373,8 +413,8 @@ class _Assembler:
     fixed: dict[str, Any]
     masks: dict[str, Mask]
     sync: Sync | None
-    bridge: LabelBridge | None = None
-    more: tuple[str, ...] = ("detect.boxes",)
+    encoder: ImageEncoder | None = None
+    more: tuple[str, ...] = ("detect.boxes", "see")
     windows: deque[_Window] = field(default_factory=deque)
     weights: deque[tuple[int, float, float]] = field(default_factory=deque)
     """(frame, seconds, weight)."""
@@ -431,7 +471,7 @@ class _Assembler:
             self.anchors.popleft()
         sync = self.sync
         features, parts = _merged(windows, shares)
-        seen = None if self.bridge is None else self.bridge.vector(features[: len(COCO_CLASSES)])
+        seen = self._seen(windows, shares, features)
         return Descriptor(
             **self.fixed,
             cut=cut,
@@ -444,10 +484,19 @@ class _Assembler:
             semantic_features=features,
             feature_parts=parts,
             text_vector=seen,
-            text_model="" if self.bridge is None or seen is None else self.bridge.model_id,
+            text_model="" if self.encoder is None or seen is None else self.encoder.model_id,
             lag_seconds=None if sync is None else sync.lag_seconds,
             lag_confidence=0.0 if sync is None or sync.lag_seconds is None else sync.confidence,
         )
+
+    def _seen(self, windows: list[_Window], shares: Array, features: Array) -> Array | None:
+        """Return what is seen in the space of sentences, (384,) float16; None for nothing."""
+        if self.encoder is None or not windows:
+            return None
+        mean = np.asarray(shares @ np.stack([window.values["see"] for window in windows]).astype(np.float64))
+        if isinstance(self.encoder, LabelBridge):
+            return self.encoder.vector(features[: len(COCO_CLASSES)], mean)
+        return unit(mean)
 
     def _weights_of(self, first: int, stop: int) -> list[tuple[int, float, float]]:
         """Return (frame, seconds, weight) of the segment's frames, and let go of them."""

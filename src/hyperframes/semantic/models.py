@@ -8,11 +8,22 @@ from typing import Final
 
 from hyperframes.errors import SourceError
 
-__all__ = ["DETECTOR", "MODELS_VARIABLE", "TEXT_MODEL", "TEXT_TOKENIZER", "find_model", "get_model"]
+__all__ = [
+    "CLASSIFIER",
+    "CLASS_NAMES",
+    "DETECTOR",
+    "MODELS_VARIABLE",
+    "TEXT_MODEL",
+    "TEXT_TOKENIZER",
+    "find_model",
+    "get_model",
+]
 
 MODELS_VARIABLE: Final = "HYPERFRAMES_MODELS"
 """Environment variable with the folders that are searched, separated as in PATH."""
 DETECTOR: Final = "nanodet-416.onnx"
+CLASSIFIER: Final = "efficientnet-lite0.onnx"
+CLASS_NAMES: Final = "imagenet-class-names.json"
 TEXT_MODEL: Final = "minilm-l6-int8.onnx"
 TEXT_TOKENIZER: Final = "minilm-l6-tokenizer.json"
 

@@ -1,4 +1,4 @@
-"""Sentences as vectors, and what is seen in the space of sentences: the label bridge."""
+"""Sentences as vectors; `semantic.bridge` brings pictures into the same space."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import numpy as np
 
 from hyperframes.errors import FrameError, MissingExtraError, SourceError
 from hyperframes.operators.onnx_model import file_checksum, first_line, identity
-from hyperframes.semantic.coco import COCO_CLASSES
 from hyperframes.semantic.models import TEXT_MODEL, TEXT_TOKENIZER, find_model, get_model
 
 if TYPE_CHECKING:
@@ -20,11 +19,9 @@ if TYPE_CHECKING:
 
     from hyperframes.frames import Array
 
-__all__ = ["LabelBridge", "MiniLm", "TextEncoder", "find_encoder", "get_encoder"]
+__all__ = ["MiniLm", "TextEncoder", "find_encoder", "get_encoder"]
 
 _MOST_UNKNOWN: Final = 0.5
-_BEST_LABELS: Final = 10
-_LEAST_SCORE: Final = 0.1
 
 
 class TextEncoder(Protocol):
@@ -91,6 +88,10 @@ class MiniLm:
             ) from error
         self._tokenizer.no_padding()
         self.model_id = f"{path.name} {file_checksum(*identity(str(path))):08x}"
+        self._files = path, words
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return MiniLm, self._files  # other processes load the files themselves
 
     def encode(self, texts: Sequence[str]) -> Array:
         """Return (n, 384) float32, unit length; each text by itself, so that none depends on its neighbours."""
@@ -140,28 +141,3 @@ def get_encoder() -> TextEncoder:
         If none of them has it.
     """
     return _encoder(str(get_model(TEXT_MODEL, "understanding text")))
-
-
-class LabelBridge:
-    """What a detector sees as one vector in the space of sentences.
-
-    The sentences "a photo of a NAME" of the ten classes with the highest scores, weighted by these, added, of unit length.
-    It knows nothing outside the classes: search for other things finds what is like them, at best.
-
-    Parameters
-    ----------
-    encoder : TextEncoder
-        Whose space it is.
-    """
-
-    def __init__(self, encoder: TextEncoder) -> None:
-        self.model_id = encoder.model_id
-        self._names = encoder.encode([f"a photo of a {name}" for name in COCO_CLASSES])
-
-    def vector(self, scores: Array) -> Array | None:
-        """Return (384,) float16 for (80,) class scores; None where nothing is seen."""
-        best = np.argsort(-scores, kind="stable")[:_BEST_LABELS]
-        if scores[best[0]] < _LEAST_SCORE:
-            return None
-        mixed = np.maximum(scores[best], 0).astype(np.float64) @ self._names[best]
-        return np.asarray(mixed / np.sqrt(mixed @ mixed), np.float16)

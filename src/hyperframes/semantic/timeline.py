@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -11,8 +12,11 @@ from hyperframes.drivers import run
 from hyperframes.errors import FrameError
 from hyperframes.frames import Array
 from hyperframes.operators.activity import Activity
+from hyperframes.operators.create import as_text
 from hyperframes.pipeline import Pipeline, Stage
 from hyperframes.semantic.anchors import KINDS, Anchors, levels_of
+from hyperframes.semantic.cache import SemanticCache, cache_key
+from hyperframes.semantic.content import content_hash, file_of
 from hyperframes.semantic.descriptor import Anchor, Statistics
 from hyperframes.semantic.luma import as_small_luma
 from hyperframes.sinks import MemorySink
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
     from hyperframes.drivers import RunResult
     from hyperframes.frames import Records
     from hyperframes.instruments import Instrument
+    from hyperframes.semantic.cache import Cache
 
 __all__ = ["Segment", "Timeline", "choose_frames", "find_anchors"]
 
@@ -79,6 +84,7 @@ def find_anchors(
     two_pass: bool = False,
     anchors: Anchors | None = None,
     side: int = 160,
+    cache: Cache | None = None,
     instruments: tuple[Instrument, ...] = (),
     **options: Any,
 ) -> Timeline:
@@ -95,6 +101,8 @@ def find_anchors(
         Parameters of the anchors.
     side : int
         Longer side of the small luma, in pixels.
+    cache : Cache, optional
+        Where the timelines of local files are looked for and kept; see `semantic.cache.open_cache`.
     instruments : tuple of Instrument, optional
         Observers of the runs.
     **options
@@ -109,7 +117,31 @@ def find_anchors(
     HyperframesError
         What was wrong, with a hint.
     """
-    anchors, activity = anchors or Anchors(), Activity(side=side)
+    file = file_of(source) if cache is not None else None
+    if cache is None or file is None:
+        return _found(source, two_pass, anchors or Anchors(), Activity(side=side), instruments, options)
+    said = [two_pass, side, as_text(anchors or Anchors()), Anchors.version, Activity.version]
+    said += [options.get(name) for name in ("range", "pixel_format", "on_size_change")]
+    opened = open_source(source)
+    try:
+        key, kept = cache_key(content_hash(opened, file), "anchors", str(said)), SemanticCache(cache)
+    finally:
+        opened.close()
+    known = _from_arrays(kept.get_arrays(key))
+    if known is None:
+        known = _found(source, two_pass, anchors or Anchors(), Activity(side=side), instruments, options)
+        kept.put_arrays(key, _to_arrays(known))
+    return known
+
+
+def _found(
+    source: Any,
+    two_pass: bool,
+    anchors: Anchors,
+    activity: Activity,
+    instruments: tuple[Instrument, ...],
+    options: dict[str, Any],
+) -> Timeline:
     stage = Stage("activity", activity)
 
     def carried_out(stages: list[Stage], sinks: Mapping[str, MemorySink]) -> RunResult:
@@ -148,6 +180,29 @@ def _timeline(found: Records, segments: Records, weights: Records) -> Timeline:
         tuple(Anchor(float(pts * tick), float(weight), KINDS[kind]) for pts, weight, kind in anchors),
         tuple(Segment(int(a), int(b), bool(cut), bool(still), float(w)) for a, b, cut, still, w in spans),
         "causal",
+    )
+
+
+_COLUMNS: Final = ("index", "seconds", "weights", "activity", "entropy")
+
+
+def _to_arrays(timeline: Timeline) -> dict[str, Array]:
+    """Return what a cache keeps of a timeline."""
+    rest: list[Any] = [timeline.anchors, timeline.segments, timeline.statistics, timeline.warnings]
+    return {name: getattr(timeline, name) for name in _COLUMNS} | {"rest": np.array(json.dumps(rest))}
+
+
+def _from_arrays(arrays: Mapping[str, Array] | None) -> Timeline | None:
+    """Return the timeline that `_to_arrays` made arrays of; None where they are of another form."""
+    if arrays is None or set(arrays) != {*_COLUMNS, "rest"}:
+        return None
+    anchors, segments, statistics, warnings = json.loads(str(arrays["rest"]))
+    return Timeline(
+        **{name: arrays[name] for name in _COLUMNS},
+        anchors=tuple(Anchor(*row) for row in anchors),
+        segments=tuple(Segment(*row) for row in segments),
+        statistics=statistics,
+        warnings=tuple(warnings),
     )
 
 
