@@ -13,7 +13,7 @@
     `-- SchedulingError (RuntimeError)   a bug in a driver; carries the last events
 
 ``str(error)`` is one sentence: what is wrong, what was expected, what was got, where. ``error.hint`` says what to do;
-the command line prints it on a line of its own.
+the command line prints it on a line of its own. Neither tells what opens doors in URLs (`without_credentials`).
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class HyperframesError(Exception):
     """The root of all errors of the package; `hint` says what to do about it, where that is known."""
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
-        super().__init__(message)
-        self.hint = hint
+        super().__init__(without_credentials(message))
+        self.hint = None if hint is None else without_credentials(hint)
 
     def __str__(self) -> str:
         # OSError formats its own arguments; the sentence is always the first one.
@@ -68,7 +68,7 @@ class SourceError(HyperframesError, OSError):
     """A source that cannot be opened or decoded."""
 
     def __init__(self, message: str, *, source: str = "", pts: int | None = None, hint: str | None = None) -> None:
-        super().__init__(without_credentials(message), hint=hint)
+        super().__init__(message, hint=hint)
         self.source = without_credentials(source)
         self.pts = pts
 
@@ -77,7 +77,7 @@ class SinkError(HyperframesError, OSError):
     """A sink that cannot be written."""
 
     def __init__(self, message: str, *, sink: str = "", hint: str | None = None) -> None:
-        super().__init__(without_credentials(message), hint=hint)
+        super().__init__(message, hint=hint)
         self.sink = without_credentials(sink)
 
 
@@ -171,15 +171,34 @@ class SchedulingError(HyperframesError, RuntimeError):
         self.events = events
 
 
-_CREDENTIALS = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*://)[^/\s@]+@")
+_USER_INFO = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*://)[^/?#\s\"<>]+@")
+_PARAMETER = re.compile(
+    r"""(?P<name>[?&;](?P<key>[\w.%-]+)=)(?P<value>(?:(?![:,.;)\]}'`]+(?:\s|$)|'[,)\]}]|\\?["])[^&\s<>#])+)""", re.ASCII
+)
+_SECRET = re.compile(
+    "token|passw|passphrase|passcode|secret|signature|credential|apikey|accesskey|authori|jwt"
+    "|(?:^|[-_.])(?:key|auth|sig|pass|pas|pwd|pw|psw|user|usr|username|login|sid)(?:$|[-_.])"
+    "|(?-i:(?<=[a-z0-9])(?:Key|Auth|Sig|Pass|Pwd|User)$)",
+    re.IGNORECASE,
+)
+"""Names of query parameters whose values are nobody else's business, as words of their own or part of longer ones."""
 
 
 def without_credentials(text: str) -> str:
-    """Return `text` with user names and passwords in URLs replaced by ``***``.
+    """Return `text` with what opens doors in its URLs replaced by ``***``.
+
+    That is user names and passwords before the host, and the values of query parameters whose name sounds like a secret:
+    token, key, password, auth, signature and the like.
 
     Examples
     --------
-    >>> without_credentials("cannot open rtsp://admin:secret@10.0.0.2/stream")
-    'cannot open rtsp://***@10.0.0.2/stream'
+    >>> without_credentials("cannot open rtsp://admin:secret@10.0.0.2/stream?token=abc&channel=1: refused")
+    'cannot open rtsp://***@10.0.0.2/stream?token=***&channel=1: refused'
     """
-    return _CREDENTIALS.sub(r"\g<scheme>***@", text)
+    if "://" not in text and "?" not in text:
+        return text
+    return _PARAMETER.sub(_masked, _USER_INFO.sub(r"\g<scheme>***@", text))
+
+
+def _masked(parameter: re.Match[str]) -> str:
+    return f"{parameter['name']}***" if _SECRET.search(parameter["key"]) else parameter[0]

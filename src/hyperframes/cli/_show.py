@@ -85,7 +85,7 @@ def exit_code_of(app: Any, arguments: list[str]) -> int:
         return FAILED
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - told to the user, whatever it is
         if _state["debug"]:
-            traceback.print_exc()
+            print(without_credentials(traceback.format_exc()), end="", file=sys.stderr)
         text = told(error)
         tell("error", text.message)
         hint = text.hint or (_help_hint(arguments) if text.code == USAGE else None)

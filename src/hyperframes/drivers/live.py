@@ -28,7 +28,7 @@ from hyperframes.drivers.ledger import Latencies, total_of
 from hyperframes.drivers.live_config import preset_packing
 from hyperframes.drivers.station import Room, Station, Thinning, copy_frame
 from hyperframes.errors import FrameError, PipelineError, without_credentials
-from hyperframes.frames import FrameSpec
+from hyperframes.frames import FrameSpec, Spec
 from hyperframes.instruments import Instrument, Observers
 from hyperframes.packing import Instants, Packer, Packing, Series, SlabPool, slab_capacity, span_error
 from hyperframes.packing.assemble import OPEN_GROUPS, PACK_SHARE
@@ -382,7 +382,7 @@ class LiveRuntime:
 
     # Streams ----------------------------------------------------------------------------------------------------------
 
-    def add_source(self, name: str, what: Any, *, priority: int = 0, **options: Any) -> None:
+    def add_source(self, name: str, what: Any, *, priority: int = 0, epoch: int = 0, **options: Any) -> None:
         """Begin to capture one more stream.
 
         Parameters
@@ -393,10 +393,12 @@ class LiveRuntime:
             Where frames come from.
         priority : int
             Streams of higher priority go first.
+        epoch : int
+            Number of its first epoch, where another run had the stream before.
         **options
             For replayed ones `pace` and `rate`; for cameras those of `hyperframes.sources.camera.Capture`.
         """
-        self._capture(self._add(name, priority), what, {"pace": self.pace, **options})
+        self._capture(self._add(name, priority, epoch), what, {"pace": self.pace, **options})
 
     def _capture(self, station: Station, what: Any, options: dict[str, Any]) -> None:
         feeder = feeder_for(what, station, options, unix_ns=self.unix_ns)
@@ -467,7 +469,7 @@ class LiveRuntime:
             if stream in {None, station.name}:
                 station.event(now)
 
-    def _add(self, name: str, priority: int) -> Station:
+    def _add(self, name: str, priority: int, epoch: int = 0) -> Station:
         with self._lock:
             if self._state not in {"new", "running"}:
                 raise PipelineError(f"the live run is {self._state}: it takes no more sources")
@@ -477,6 +479,7 @@ class LiveRuntime:
             spatial = self.packing.kind != "temporal"
             shared = self._instants_lock if spatial else None
             station = Station(name, self, priority=priority, shared=shared, room=self._room if spatial else None)
+            station.epoch = epoch - 1  # it begins with the first frame
             if self._recorder is not None:
                 station.record = self._recorder.stream(name)
             if old is not None:
@@ -523,6 +526,14 @@ class LiveRuntime:
         for station in there:
             if station.spec is not None and station.state == "connected":
                 self._instants.present(station.place, True)
+
+    def outputs(self) -> list[dict[str, tuple[str, Spec]]]:
+        """Return what results are made of, for each kind of frames seen so far: outputs by name, their kind and spec."""
+        ports = [[held.plan.ports[number] for number in held.ports] for held in tuple(self._plans.values())]
+        return [
+            {port.output.name if port.output else port.name: (port.kind, port.spec) for port in found}
+            for found in ports
+        ]
 
     # What stations ask (Host) -------------------------------------------------------------------------------------------
 
