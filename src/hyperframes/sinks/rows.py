@@ -1,21 +1,28 @@
-"""Records, spans and frames of one or no axis as rows of named columns: what tables and lines write."""
+"""Records, spans and frames of one or no axis as rows of named columns, and text files that hold them."""
 
 from __future__ import annotations
 
 import math
+import os
+from abc import abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from hyperframes.errors import SinkError
 from hyperframes.frames import Array, Clip, Field, FrameSpec, Records
+from hyperframes.sinks.base import Checkpoint, Sink, Target
+from hyperframes.sinks.checks import opened
 from hyperframes.sinks.failed import without_failed
+from hyperframes.sinks.pieces import append_files
+from hyperframes.sinks.staging import StagedFile
 
 if TYPE_CHECKING:
-    from hyperframes.sinks.base import Target
+    from collections.abc import Mapping, Sequence
 
-__all__ = ["RowLayout"]
+__all__ = ["RowLayout", "RowsFile"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +81,87 @@ class RowLayout:
         if len(self.fields) == 1:
             return columns | {self.fields[0].name: data.reshape(len(data), *self.fields[0].shape)}
         return columns | {field.name: data[:, i] for i, field in enumerate(self.fields)}
+
+
+class RowsFile(Sink):
+    """A text file with some text for every row; what is written for a row, and above all rows, is a subclass's to say.
+
+    Parameters
+    ----------
+    path : path
+        Final name; written beside it as ``.NAME.part``.
+    """
+
+    takes_records = True
+    resumable = True
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.name = os.fspath(path)
+        self._staged: StagedFile | None = None
+        self._layout: RowLayout | None = None
+
+    def head(self, layout: RowLayout) -> bytes:
+        """Return what stands above all rows."""
+        return b""
+
+    @abstractmethod
+    def text(self, layout: RowLayout, result: Clip | Records) -> str:
+        """Return the rows of `result` as text."""
+
+    def open(self, target: Target) -> None:
+        """Make the file and write what stands above all rows.
+
+        Raises
+        ------
+        SinkError
+            For pictures, or if the file cannot be made.
+        """
+        self._layout = RowLayout.of(target, self.name)
+        self._staged = StagedFile(Path(self.name))
+        self._staged.write(self.head(self._layout))
+
+    def place(self) -> Path:
+        """Return the file."""
+        return Path(self.name)
+
+    def checkpoint(self) -> Checkpoint:
+        """Flush the file."""
+        return Checkpoint({"bytes": opened(self._staged, self.name).checkpoint()})
+
+    def resume(self, target: Target, token: Mapping[str, Any]) -> Checkpoint | None:
+        """Cut the file to what the checkpoint told of; None if it is shorter."""
+        self._layout = RowLayout.of(target, self.name)
+        self._staged = StagedFile.resumed(Path(self.name), int(token["bytes"]))
+        return None if self._staged is None else Checkpoint(token)
+
+    def piece_results(self, target: Target) -> int:
+        """Return 1: files are put together at any row."""
+        return 1
+
+    def piece(self, path: Path, first: int) -> Self:
+        """Return one that writes a file of its own."""
+        return type(self)(path)
+
+    def gather(self, target: Target, pieces: Sequence[Path]) -> str:
+        """Write the rows of all files below one head."""
+        return append_files(Path(self.name), pieces, head=self.head(RowLayout.of(target, self.name)))
+
+    def write(self, result: Clip | Records) -> None:
+        """Append the text of every row."""
+        text = self.text(opened(self._layout, self.name), result)
+        opened(self._staged, self.name).write(text.encode())
+
+    def close(self) -> str:
+        """Give the file its name."""
+        staged = opened(self._staged, self.name)
+        self._staged = None
+        return staged.commit()
+
+    def abort(self, *, keep_parts: bool = False) -> None:
+        """Remove the file."""
+        if self._staged is not None:
+            self._staged.discard(keep=keep_parts)
+            self._staged = None
 
 
 def _frame_fields(spec: FrameSpec, sink: str) -> tuple[Field, ...]:

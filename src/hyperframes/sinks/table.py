@@ -14,8 +14,7 @@ import numpy as np
 from hyperframes.errors import MissingExtraError, SinkError
 from hyperframes.sinks.base import Checkpoint, Sink, Target
 from hyperframes.sinks.checks import opened
-from hyperframes.sinks.pieces import append_files
-from hyperframes.sinks.rows import RowLayout
+from hyperframes.sinks.rows import RowLayout, RowsFile
 from hyperframes.sinks.staging import StagedFile, partial_of
 
 if TYPE_CHECKING:
@@ -234,13 +233,8 @@ class ParquetSink(Sink):
         }
 
 
-class CsvSink(Sink):
+class CsvSink(RowsFile):
     """A CSV file with a header line: ``frame``, ``seconds``, ``stop`` for spans, then the fields.
-
-    Parameters
-    ----------
-    path : path
-        Final name; written beside it as ``.NAME.part``.
 
     Notes
     -----
@@ -248,72 +242,17 @@ class CsvSink(Sink):
     ``name_0``, ``name_1``, ... Failed frames are left out.
     """
 
-    takes_records = True
-    resumable = True
+    def head(self, layout: RowLayout) -> bytes:
+        """Return the header line."""
+        return _csv_head(layout)
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.name = os.fspath(path)
-        self._staged: StagedFile | None = None
-        self._layout: RowLayout | None = None
-
-    def open(self, target: Target) -> None:
-        """Write the header line.
-
-        Raises
-        ------
-        SinkError
-            For pictures, or if the file cannot be made.
-        """
-        self._layout = RowLayout.of(target, self.name)
-        self._staged = StagedFile(Path(self.name))
-        self._staged.write(_csv_head(self._layout))
-
-    def place(self) -> Path:
-        """Return the file."""
-        return Path(self.name)
-
-    def checkpoint(self) -> Checkpoint:
-        """Flush the file."""
-        return Checkpoint({"bytes": opened(self._staged, self.name).checkpoint()})
-
-    def resume(self, target: Target, token: Mapping[str, Any]) -> Checkpoint | None:
-        """Cut the file to what the checkpoint told of; None if it is shorter."""
-        self._layout = RowLayout.of(target, self.name)
-        self._staged = StagedFile.resumed(Path(self.name), int(token["bytes"]))
-        return None if self._staged is None else Checkpoint(token)
-
-    def piece_results(self, target: Target) -> int:
-        """Return 1: files are put together at any row."""
-        return 1
-
-    def piece(self, path: Path, first: int) -> CsvSink:
-        """Return one that writes a file of its own."""
-        return CsvSink(path)
-
-    def gather(self, target: Target, pieces: Sequence[Path]) -> str:
-        """Write the lines of all files behind one header line."""
-        return append_files(Path(self.name), pieces, head=_csv_head(RowLayout.of(target, self.name)))
-
-    def write(self, result: Clip | Records) -> None:
-        """Append one line a row."""
+    def text(self, layout: RowLayout, result: Clip | Records) -> str:
+        """Return one line a row."""
         columns: list[list[str]] = []
-        for column in opened(self._layout, self.name).rows(result).values():
+        for column in layout.rows(result).values():
             flat = column.reshape(len(column), math.prod(column.shape[1:]))
             columns.extend(_texts(flat[:, i]) for i in range(flat.shape[1]))
-        lines = "".join(",".join(row) + "\r\n" for row in zip(*columns, strict=True))
-        opened(self._staged, self.name).write(lines.encode())
-
-    def close(self) -> str:
-        """Give the file its name."""
-        staged = opened(self._staged, self.name)
-        self._staged = None
-        return staged.commit()
-
-    def abort(self, *, keep_parts: bool = False) -> None:
-        """Remove the file."""
-        if self._staged is not None:
-            self._staged.discard(keep=keep_parts)
-            self._staged = None
+        return "".join(",".join(row) + "\r\n" for row in zip(*columns, strict=True))
 
 
 def _arrow_type(pa: Any, field: Field, sink: str) -> Any:
