@@ -12,7 +12,10 @@ try:
 except ImportError as _error:
     raise MissingExtraError("hyperframes.neural", "neural") from _error
 
+from hyperframes.neural import baselines
 from hyperframes.neural.curvature import curvature
+from hyperframes.neural.encoders import MCH, SCH, Classifier, Encoder, Hybrid, HyperBlock
+from hyperframes.neural.event_encoder import EDH, event_grid
 from hyperframes.neural.layers import (
     AdaptiveGridWarp,
     HDSConv,
@@ -26,22 +29,33 @@ from hyperframes.neural.layers import (
 )
 from hyperframes.neural.losses import HyperframeLoss
 from hyperframes.neural.metrics import coverage, jitter, reconstruction_psnr, temporal_entropy
+from hyperframes.neural.motion import LucasKanade
 from hyperframes.neural.schedule import CurvatureCosine
 from hyperframes.neural.tensor import HyperTensor
 
 __all__ = [
+    "EDH",
+    "MCH",
+    "SCH",
     "AdaptiveGridWarp",
+    "Classifier",
     "CurvatureCosine",
+    "Encoder",
     "HDSConv",
+    "Hybrid",
+    "HyperBlock",
     "HyperTensor",
     "HyperframeLoss",
     "LocalManifoldAttention",
+    "LucasKanade",
     "ManifoldAwareBatchNorm",
     "TemporalGradientProjection",
     "TimeWarp",
     "TokenMerging",
+    "baselines",
     "coverage",
     "curvature",
+    "event_grid",
     "jitter",
     "merge_tokens",
     "reconstruction_psnr",

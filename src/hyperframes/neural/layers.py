@@ -254,7 +254,7 @@ class HDSConv(nn.Module):
     """Depthwise convolution of space and of time apart, mixed by a gate that the whole tensor sets.
 
     ``Y_c = (1 - g_c) PW_s(DW_2d(X[:, :C1]))_c + g_c PW_t(DW_w(X[:, C1:]))_c`` with
-    ``g = sigmoid(MLP(mean of X))``. ``mix="source"`` leaves space unscaled, as the first form of the equation did.
+    ``g = sigmoid(MLP(mean of X))``, causal layers take the mean of the slices so far. ``mix="source"`` leaves space unscaled, as the first form of the equation did.
 
     Parameters
     ----------
@@ -313,7 +313,7 @@ class HDSConv(nn.Module):
         n, c, t, h, w = x.shape
         if c != self.space + self.time:
             raise FrameError(f"expected {self.space} + {self.time} channels, got {c}", got=c)
-        gate = torch.sigmoid(self.gate(x.mean((2, 3, 4)))).reshape(n, 1, -1, 1, 1)
+        gate = self._opened(x)
         slices = x[:, : self.space].transpose(1, 2).reshape(n * t, self.space, h, w)
         still = self.from_space(self.across(slices))
         rows, columns = still.shape[2:]
@@ -328,6 +328,12 @@ class HDSConv(nn.Module):
         still, moving = (part.reshape(n, t, -1, rows, columns) for part in (still, moving))
         mixed: torch.Tensor = ((1 - gate) * still if self.mix == "gate" else still) + gate * moving
         return mixed.transpose(1, 2)
+
+    def _opened(self, x: torch.Tensor) -> torch.Tensor:
+        """Return the gate, (N, 1 or W_t, C, 1, 1); causal: of the mean of the slices up to each."""
+        means = x.mean((3, 4)).transpose(1, 2)
+        means = means.cumsum(1) / torch.ones_like(means).cumsum(1) if self.causal else means.mean(1, keepdim=True)
+        return torch.sigmoid(self.gate(means)).unsqueeze(-1).unsqueeze(-1)
 
 
 # Attention ------------------------------------------------------------------------------------------------------------
@@ -573,7 +579,9 @@ def _channels(values: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
 # Token merging --------------------------------------------------------------------------------------------------------
 
 
-def merge_tokens(tokens: torch.Tensor, sizes: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
+def merge_tokens(
+    tokens: torch.Tensor, sizes: torch.Tensor, count: int, leading: int | None = None
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Merge the `count` most alike pairs of tokens, each of one token at an even and one at an odd place.
 
     Parameters
@@ -583,6 +591,8 @@ def merge_tokens(tokens: torch.Tensor, sizes: torch.Tensor, count: int) -> tuple
         How many tokens each stands for.
     count : int
         At most L // 2.
+    leading : int, optional
+        Only so many of the D values say what is alike; the others are merged along.
 
     Returns
     -------
@@ -599,7 +609,7 @@ def merge_tokens(tokens: torch.Tensor, sizes: torch.Tensor, count: int) -> tuple
         return tokens, sizes
     even, odd = tokens[:, ::2], tokens[:, 1::2]
     size_even, size_odd = sizes[:, ::2], sizes[:, 1::2]
-    unit_even, unit_odd = (functional.normalize(_wide(part), dim=-1) for part in (even, odd))
+    unit_even, unit_odd = (functional.normalize(_wide(part[..., :leading]), dim=-1) for part in (even, odd))
     best, partner = (unit_even @ unit_odd.transpose(1, 2)).max(2)
     order = torch.argsort(best, dim=1, descending=True, stable=True)
     merged, kept = order[:, :count], order[:, count:].sort(1).values
@@ -631,9 +641,10 @@ class TokenMerging(nn.Module):
             raise FrameError(f"at least one token stays: got {keep}")
         self.keep, self.enabled = keep, enabled
 
-    def forward(self, tokens: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the tokens that are left, and how many each stands for."""
+    def forward(self, tokens: torch.Tensor, leading: int | None = None) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the tokens that are left, and how many each stands for; `leading` as in `merge_tokens`."""
         sizes = torch.ones(tokens.shape[:2], dtype=tokens.dtype, device=tokens.device)
         while self.enabled and tokens.shape[1] > self.keep:
-            tokens, sizes = merge_tokens(tokens, sizes, min(tokens.shape[1] - self.keep, tokens.shape[1] // 2))
+            count = min(tokens.shape[1] - self.keep, tokens.shape[1] // 2)
+            tokens, sizes = merge_tokens(tokens, sizes, count, leading)
         return tokens, sizes

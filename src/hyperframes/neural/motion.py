@@ -1,0 +1,154 @@
+"""Where things went between two pictures, without weights: pyramidal Lucas-Kanade flow, warping, what is hidden."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from hyperframes.errors import FrameError
+
+__all__ = ["LucasKanade", "Warp", "visible"]
+
+
+class Warp(nn.Module):
+    """``y(p) = x(p + u(p))`` for pictures of one size, bilinear; beyond the edge stands the edge.
+
+    Parameters
+    ----------
+    height, width : int
+        Of the pictures; fixed, so that the grid is a buffer.
+
+    Notes
+    -----
+    Input (N, C, H, W) and flow (N, 2, H, W) in places to the right and down; output (N, C, H, W).
+    """
+
+    place: torch.Tensor
+    scale: torch.Tensor
+
+    def __init__(self, height: int, width: int) -> None:
+        super().__init__()
+        lines = [torch.linspace(-1, 1, n) if n > 1 else torch.zeros(1) for n in (height, width)]
+        y, x = torch.meshgrid(*lines, indexing="ij")
+        self.register_buffer("place", torch.stack([x, y], -1).unsqueeze(0), persistent=False)
+        scale = torch.tensor([2 / max(width - 1, 1), 2 / max(height - 1, 1)])
+        self.register_buffer("scale", scale, persistent=False)
+
+    def forward(self, x: torch.Tensor, flow: torch.Tensor) -> torch.Tensor:
+        """Return `x` at the places that `flow` points to."""
+        grid = self.place.to(x.dtype) + flow.movedim(1, -1) * self.scale.to(x.dtype)
+        return functional.grid_sample(x, grid, "bilinear", "border", align_corners=True)
+
+
+class LucasKanade(nn.Module):
+    """Dense optical flow from the first to the second of two grey pictures, by least squares over windows.
+
+    In each window ``sum (Ix du + Iy dv + It)^2 + noise (du^2 + dv^2)`` is least; repeated with the second picture warped
+    by what is known so far, from the smallest picture of a pyramid to the largest.
+
+    Parameters
+    ----------
+    size : (H, W)
+        Of the pictures.
+    levels : int
+        At most; none is smaller than 8 on a side.
+    steps : int
+        Repetitions on each level.
+    radius : int
+        Of the window, in places.
+    noise : float
+        Squared slope below which a place is taken as flat and does not move by itself; pictures are in [0, 1].
+
+    Notes
+    -----
+    Input twice (N, 1, H, W), output (N, 2, H, W): where what stands at p in the first is in the second, p + u(p).
+    No gradient passes: flow is taken as a given.
+
+    References
+    ----------
+    .. [1] B. Lucas, T. Kanade, "An iterative image registration technique with an application to stereo vision",
+       IJCAI 1981.
+    .. [2] J.-Y. Bouguet, "Pyramidal implementation of the Lucas Kanade feature tracker", Intel, 2000.
+    """
+
+    def __init__(
+        self, size: tuple[int, int], *, levels: int = 4, steps: int = 3, radius: int = 2, noise: float = 3e-4
+    ) -> None:
+        super().__init__()
+        if levels < 1 or steps < 1 or radius < 1 or noise <= 0:
+            raise FrameError(
+                f"flow needs levels, steps, a radius and noise: got {levels}, {steps}, {radius} and {noise}"
+            )
+        self.size, self.steps, self.radius, self.noise = tuple(size), steps, radius, noise
+        height, width = size
+        sizes = [(height, width)]
+        while len(sizes) < levels and min(height, width) >= 16:
+            height, width = height // 2, width // 2
+            sizes.append((height, width))
+        self.sizes = sizes
+        self.warps = nn.ModuleList(Warp(*one) for one in sizes)
+
+    @torch.no_grad()
+    def forward(self, first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
+        """Return the flow from `first` to `second`."""
+        pyramids = [first], [second]
+        for size in self.sizes[1:]:
+            for pyramid in pyramids:
+                pyramid.append(functional.adaptive_avg_pool2d(pyramid[-1], size))
+        flow = torch.zeros_like(pyramids[0][-1]).expand(-1, 2, -1, -1)
+        for level in reversed(range(len(self.sizes))):
+            height, width = self.sizes[level]
+            if flow.shape[2:] != (height, width):
+                scale = flow.new_tensor([width / flow.shape[3], height / flow.shape[2]]).reshape(1, 2, 1, 1)
+                flow = functional.interpolate(flow, (height, width), mode="bilinear", align_corners=False) * scale
+            flow = self._refined(pyramids[0][level], pyramids[1][level], flow, self.warps[level])
+        return flow
+
+    def _refined(self, first: torch.Tensor, second: torch.Tensor, flow: torch.Tensor, warp: nn.Module) -> torch.Tensor:
+        padded = functional.pad(first, (1, 1, 1, 1), mode="replicate")
+        ix = 0.5 * (padded[:, :, 1:-1, 2:] - padded[:, :, 1:-1, :-2])
+        iy = 0.5 * (padded[:, :, 2:, 1:-1] - padded[:, :, :-2, 1:-1])
+        a, b, c = self._summed(torch.cat([ix * ix, ix * iy, iy * iy], 1)).unbind(1)
+        a, c = a + self.noise, c + self.noise
+        inverse = 1 / (a * c - b * b)
+        for _ in range(self.steps):
+            it = warp(second, flow) - first
+            p, q = self._summed(torch.cat([ix * it, iy * it], 1)).unbind(1)
+            step = torch.stack([(b * q - c * p) * inverse, (b * p - a * q) * inverse], 1)
+            flow = flow + step.clamp(-1, 1)
+        return flow
+
+    def _summed(self, x: torch.Tensor) -> torch.Tensor:
+        """Return the mean over the window around each place."""
+        r = self.radius
+        return functional.avg_pool2d(x, 2 * r + 1, 1, r, count_include_pad=False)
+
+
+@torch.no_grad()
+def visible(there: torch.Tensor, back: torch.Tensor, warp: nn.Module) -> torch.Tensor:
+    """Return 1 where what stands at a place of the first picture is seen in the second, too, else 0.
+
+    ``|u(p) + v(p + u(p))|^2 < 0.01 (|u|^2 + |v|^2) + 0.5`` with the flow u there and v back: who is hidden does not come
+    back to where it started.
+
+    Parameters
+    ----------
+    there, back : (N, 2, H, W)
+        From the first to the second, and from the second to the first.
+    warp : Warp
+        Of their size.
+
+    Returns
+    -------
+    (N, 1, H, W)
+
+    References
+    ----------
+    .. [1] N. Sundaram, T. Brox, K. Keutzer, "Dense point trajectories by GPU-accelerated large displacement optical flow",
+       ECCV 2010, doi:10.1007/978-3-642-15549-9_32.
+    """
+    returned: torch.Tensor = warp(back, there)
+    gap: torch.Tensor = (there + returned).pow(2).sum(1, keepdim=True)
+    length = there.pow(2).sum(1, keepdim=True) + returned.pow(2).sum(1, keepdim=True)
+    return (gap < 0.01 * length + 0.5).to(there.dtype)
