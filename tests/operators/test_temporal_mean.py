@@ -51,7 +51,7 @@ def test_rows_are_averaged_along_time_to_the_bit_as_across_columns(dtype, column
     rows[rng.random(rows.shape) < 0.01] = np.nan
     rows[rng.random(rows.shape) < 0.3] = -0.0
     across, along = (np.full((3001 - num_frames, columns), 7, dtype) for _ in range(2))
-    mean_kernel(rows, across, num_frames)(0, columns)
+    mean_kernel(rows, across, num_frames)(0, columns, 0)
     kernel = row_kernel(rows, along, num_frames)
     kernel(0, 1234)
     kernel(1234, along.size)

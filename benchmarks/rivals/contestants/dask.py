@@ -43,7 +43,7 @@ def kernel_mean():
     def mean(chunk):
         out = np.empty_like(chunk)
         source, means = (a.reshape(len(a), -1) for a in (np.ascontiguousarray(chunk), out))
-        mean_kernel(source, means[2:-2], 5)(0, source.shape[1])
+        mean_kernel(source, means[2:-2], 5)(0, source.shape[1], 0)
         return out
 
     return mean

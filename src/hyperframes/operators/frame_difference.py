@@ -8,20 +8,19 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from hyperframes.errors import PipelineError
-from hyperframes.operators._planes import TILE, check_choice, check_count, frame_spec, over_pixels, rows
-from hyperframes.operators.base import Contract, Operator, State, View, Worker, frames_out
-from hyperframes.packing import Halo, Hyperframe
+from hyperframes.operators._planes import TILE, check_choice, check_count, frame_spec
+from hyperframes.operators.base import Contract, frames_out
+from hyperframes.operators.samplewise import SampleKernel, Samplewise
+from hyperframes.packing import Halo
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from hyperframes.frames import Array, FrameSpec, Spec
 
 __all__ = ["FrameDifference"]
 
 
 @dataclass(frozen=True)
-class FrameDifference(Operator):
+class FrameDifference(Samplewise):
     """Difference between each frame and the one `lag` frames before it.
 
     Frames of any shape, every plane alike: (T, ...) gives (T, ...). The halo is `lag` frames before. ``absolute``
@@ -45,6 +44,11 @@ class FrameDifference(Operator):
     lag: int = 1
     """Frames from the earlier frame to this one."""
 
+    @property
+    def halo(self) -> Halo:
+        """Frames read on each side."""
+        return Halo(self.lag, 0)
+
     def configure(self, inputs: tuple[Spec, ...]) -> Contract:
         """Return the contract: one output of the dtype that holds every difference."""
         spec = frame_spec(self.name, inputs, kinds="iuf")
@@ -52,7 +56,7 @@ class FrameDifference(Operator):
         check_count(self.name, "lag", self.lag, 1, 4096)
         dtype = self._dtype(spec)
         changes: dict[str, Any] = {} if dtype == spec.dtype else {"dtype": dtype, "pixel_format": ""}
-        return Contract((frames_out(inputs, **changes),), Halo(self.lag, 0), resource="memory")
+        return Contract((frames_out(inputs, **changes),), self.halo, resource="memory")
 
     def _dtype(self, spec: FrameSpec) -> np.dtype[Any]:
         dtype = spec.dtype
@@ -70,31 +74,28 @@ class FrameDifference(Operator):
             )
         return np.dtype(f"i{2 * dtype.itemsize}")
 
-    def apply(
-        self, inputs: tuple[Hyperframe, ...], outputs: tuple[View, ...], state: State | None, prepared: Worker
-    ) -> None:
-        """Write the differences of the core's frames."""
-        make = _signed if self.mode == "signed" else _absolute
-        for source, out in rows(inputs[0], outputs[0], self.lag):
-            over_pixels(prepared, source, make(source, out, self.lag))
+    def sample_kernel(self, source: Array, out: Array) -> SampleKernel:
+        """Return the kernel: row t of `out` becomes the difference of rows t + lag and t of `source`."""
+        return (_signed if self.mode == "signed" else _absolute)(source, out, self.lag)
 
 
-def _signed(source: Array, out: Array, lag: int) -> Callable[[int, int], None]:
-    def kernel(start: int, stop: int) -> None:
+def _signed(source: Array, out: Array, lag: int) -> SampleKernel:
+    def kernel(start: int, stop: int, shift: int) -> None:
         with np.errstate(invalid="ignore"):  # inf - inf is NaN, as it should be
             for t in range(len(out)):
                 newer, older = source[t + lag, start:stop], source[t, start:stop]
-                np.subtract(newer, older, out=out[t, start:stop], dtype=out.dtype)
+                np.subtract(newer, older, out=out[t, start + shift : stop + shift], dtype=out.dtype)
 
     return kernel
 
 
-def _absolute(source: Array, out: Array, lag: int) -> Callable[[int, int], None]:
-    def kernel(start: int, stop: int) -> None:
+def _absolute(source: Array, out: Array, lag: int) -> SampleKernel:
+    def kernel(start: int, stop: int, shift: int) -> None:
         for left in range(start, stop, TILE):
             right = min(left + TILE, stop)
             for t in range(len(out)):
-                _absolute_difference(source[t + lag, left:right], source[t, left:right], out[t, left:right])
+                difference = out[t, left + shift : right + shift]
+                _absolute_difference(source[t + lag, left:right], source[t, left:right], difference)
 
     return kernel
 

@@ -10,13 +10,12 @@ import numpy as np
 
 from hyperframes.errors import PipelineError
 from hyperframes.kernels import kernel
-from hyperframes.operators._planes import TILE, check_count, check_number, frame_spec, over_pixels, rows
-from hyperframes.operators.base import Contract, Operator, State, View, Worker, frames_out
-from hyperframes.packing import Halo, Hyperframe
+from hyperframes.operators._planes import TILE, check_count, check_number, frame_spec
+from hyperframes.operators.base import Contract, frames_out
+from hyperframes.operators.samplewise import SampleKernel, Samplewise
+from hyperframes.packing import Halo
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from hyperframes.frames import Array, Spec
 
 __all__ = ["TemporalGaussian", "gaussian_weights", "integer_weights"]
@@ -26,7 +25,7 @@ _BITS = 16
 
 
 @dataclass(frozen=True)
-class TemporalGaussian(Operator):
+class TemporalGaussian(Samplewise):
     """Mean of each sample over time, weighted by a Gaussian of standard deviation `sigma` frames.
 
     Frames of any shape, every plane alike: (T, ...) gives (T, ...) of the same dtype. The halo is `radius` frames on
@@ -56,6 +55,11 @@ class TemporalGaussian(Operator):
         """Frames read on each side."""
         return math.ceil(3 * self.sigma) if self.radius is None else self.radius
 
+    @property
+    def halo(self) -> Halo:
+        """Frames read on each side."""
+        return Halo(self.reach, self.reach)
+
     def configure(self, inputs: tuple[Spec, ...]) -> Contract:
         """Return the contract: one output like the input."""
         spec = frame_spec(self.name, inputs)
@@ -70,15 +74,18 @@ class TemporalGaussian(Operator):
                 got=spec.dtype,
                 hint="Convert the samples to float64 first.",
             )
-        return Contract((frames_out(inputs),), Halo(self.reach, self.reach))
+        return Contract((frames_out(inputs),), self.halo)
 
-    def apply(
-        self, inputs: tuple[Hyperframe, ...], outputs: tuple[View, ...], state: State | None, prepared: Worker
-    ) -> None:
-        """Write the weighted means of the core's frames."""
-        weights = gaussian_weights(self.sigma, self.reach)
-        for source, out in rows(inputs[0], outputs[0], self.reach):
-            over_pixels(prepared, source, _kernel(source, out, weights))
+    def sample_kernel(self, source: Array, out: Array) -> SampleKernel:
+        """Return the kernel: row t of `out` becomes the weighted mean of rows [t, t + 2 reach] of `source`."""
+        dtype, weights = source.dtype, gaussian_weights(self.sigma, self.reach)
+        if dtype in (np.uint8, np.uint16):
+            # 255 * 65536 fits 32 bits, which are twice as fast as 64.
+            whole = integer_weights(weights).astype(np.int32 if dtype == np.uint8 else np.int64)
+            return lambda start, stop, shift: _weigh_integers(source, out, whole, start, stop, shift, TILE // 8)
+        if dtype in (np.float32, np.float64):
+            return lambda start, stop, shift: _weigh_floats(source, out, weights, start, stop, shift, TILE // 16)
+        return lambda start, stop, shift: _weigh_any(source, out, weights, start, stop, shift)
 
 
 def gaussian_weights(sigma: float, radius: int) -> Array:
@@ -95,20 +102,9 @@ def integer_weights(weights: Array) -> Array:
     return np.asarray(whole)
 
 
-def _kernel(source: Array, out: Array, weights: Array) -> Callable[[int, int], None]:
-    dtype = source.dtype
-    if dtype in (np.uint8, np.uint16):
-        # 255 * 65536 fits 32 bits, which are twice as fast as 64.
-        whole = integer_weights(weights).astype(np.int32 if dtype == np.uint8 else np.int64)
-        return lambda start, stop: _weigh_integers(source, out, whole, start, stop, TILE // 8)
-    if dtype in (np.float32, np.float64):
-        return lambda start, stop: _weigh_floats(source, out, weights, start, stop, TILE // 16)
-    return lambda start, stop: _weigh_any(source, out, weights, start, stop)
-
-
 @kernel
 def _weigh_integers(
-    source: Array, out: Array, weights: Array, start: int, stop: int, tile: int
+    source: Array, out: Array, weights: Array, start: int, stop: int, shift: int, tile: int
 ) -> None:  # pragma: no cover - compiled
     scratch = np.empty(min(tile, stop - start), weights.dtype)
     for left in range(start, stop, tile):
@@ -120,14 +116,14 @@ def _weigh_integers(
                 weight, frame = weights[k], source[t + k, left:right]
                 for i in range(sums.size):
                     sums[i] += weight * frame[i]
-            mean = out[t, left:right]
+            mean = out[t, left + shift : right + shift]
             for i in range(sums.size):
                 mean[i] = sums[i] >> 16
 
 
 @kernel
 def _weigh_floats(
-    source: Array, out: Array, weights: Array, start: int, stop: int, tile: int
+    source: Array, out: Array, weights: Array, start: int, stop: int, shift: int, tile: int
 ) -> None:  # pragma: no cover - compiled
     scratch = np.empty(min(tile, stop - start), np.float64)
     for left in range(start, stop, tile):
@@ -139,10 +135,10 @@ def _weigh_floats(
                 weight, frame = weights[k], source[t + k, left:right]
                 for i in range(sums.size):
                     sums[i] += weight * frame[i]
-            out[t, left:right] = sums
+            out[t, left + shift : right + shift] = sums
 
 
-def _weigh_any(source: Array, out: Array, weights: Array, start: int, stop: int) -> None:
+def _weigh_any(source: Array, out: Array, weights: Array, start: int, stop: int, shift: int) -> None:
     """Do the same in NumPy for dtypes that are too rare to compile for."""
     integer = source.dtype.kind in "iu"
     if integer:
@@ -153,4 +149,4 @@ def _weigh_any(source: Array, out: Array, weights: Array, start: int, stop: int)
             sums = np.full(stop - start, 1 << (_BITS - 1) if integer else 0, accumulator)
             for k, weight in enumerate(weights):
                 sums += weight * source[t + k, start:stop].astype(accumulator)
-            out[t, start:stop] = sums >> _BITS if integer else sums
+            out[t, start + shift : stop + shift] = sums >> _BITS if integer else sums

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -12,8 +13,9 @@ from numba.core.compiler import Compiler
 from numba.extending import intrinsic
 
 from hyperframes.kernels import kernel
-from hyperframes.operators._planes import TILE, check_count, frame_spec, over_pixels, rows
-from hyperframes.operators.base import Contract, Operator, State, View, Worker, frames_out
+from hyperframes.operators._planes import TILE, check_count, frame_spec
+from hyperframes.operators.base import Contract, State, View, Worker, frames_out
+from hyperframes.operators.samplewise import SampleKernel, Samplewise, flat
 from hyperframes.packing import Halo, Hyperframe
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ __all__ = ["TemporalMean", "high_product", "mean_kernel"]
 
 
 @dataclass(frozen=True)
-class TemporalMean(Operator):
+class TemporalMean(Samplewise):
     """Mean of each sample over a window of frames around it.
 
     Frames of any shape, every plane alike: (T, ...) gives (T, ...) of the same dtype. The halo is `before` and
@@ -77,16 +79,24 @@ class TemporalMean(Operator):
         self, inputs: tuple[Hyperframe, ...], outputs: tuple[View, ...], state: State | None, prepared: Worker
     ) -> None:
         """Write the means of the core's frames."""
-        num_frames = self.halo.total + 1
-        for source, out in rows(inputs[0], outputs[0], self.halo.before):
-            if source.shape[1] < FEW_COLUMNS and source.dtype in (np.float32, np.float64):
-                prepared.split(out.size, row_kernel(source, out, num_frames))
-            else:
-                over_pixels(prepared, source, mean_kernel(source, out, num_frames))
+        planes = inputs[0].planes
+        if max(math.prod(plane.shape[1:]) for plane in planes) >= FEW_COLUMNS or planes[0].dtype.name not in FLOATS:
+            super().apply(inputs, outputs, state, prepared)
+            return
+        first = inputs[0].core.start - self.halo.before
+        for plane, out in zip(planes, outputs[0].planes, strict=True):
+            prepared.split(out.size, row_kernel(flat(plane[first:]), flat(out), self.halo.total + 1))
+
+    def sample_kernel(self, source: Array, out: Array) -> SampleKernel:
+        """Return the kernel: row t of `out` becomes the mean of the rows from t on of `source` that its window holds."""
+        return mean_kernel(source, out, self.halo.total + 1)
 
 
+PAIRS = TILE // 4
+"""Pairs of samples whose frames, sums and means stay in a core's own cache."""
 FEW_COLUMNS = 1024
 """Rows with fewer samples are averaged along time: one after another they are too short for vector instructions."""
+FLOATS = ("float32", "float64")
 
 
 def row_kernel(source: Array, out: Array, num_frames: int) -> Callable[[int, int], None]:
@@ -109,14 +119,14 @@ def row_kernel(source: Array, out: Array, num_frames: int) -> Callable[[int, int
     return lambda start, stop: _float_rows(samples, means, num_frames, columns, start, stop, 1024)
 
 
-def mean_kernel(source: Array, out: Array, num_frames: int) -> Callable[[int, int], None]:
-    """Return ``kernel(start, stop)`` that writes means of a range of pixels.
+def mean_kernel(source: Array, out: Array, num_frames: int) -> SampleKernel:
+    """Return ``kernel(start, stop, shift)`` that writes means of a range of samples.
 
     Parameters
     ----------
     source : (T, P) array
         Frames; T is at least ``len(out) - 1 + num_frames``.
-    out : (n, P) array of the same dtype
+    out : (n, Q) array of the same dtype
         Row j becomes the mean of the rows ``[j, j + num_frames)`` of `source`.
     num_frames : int
         Frames in a window.
@@ -129,19 +139,24 @@ def mean_kernel(source: Array, out: Array, num_frames: int) -> Callable[[int, in
     if dtype.kind in "iu" and dtype.itemsize <= 2:
         unsigned = np.dtype(f"u{dtype.itemsize}")
         narrow = _magic(num_frames, 8, 16)
-        if dtype == np.uint8 and narrow is not None:
-            return lambda start, stop: _running_16(source, out, num_frames, narrow, start, stop, TILE)
+        if dtype == np.uint8 and narrow is not None and source.shape[1] % 2 == out.shape[1] % 2 == 0:
+            pairs, means = source.view(np.uint16), out.view(np.uint16)  # an odd border goes to the range before it
+            return lambda start, stop, shift: _running_pairs(
+                pairs, means, num_frames, narrow, -(-start // 2), -(-stop // 2), shift // 2, PAIRS
+            )
         wide = _magic(num_frames, 8 * dtype.itemsize, 32)
         if wide is not None:
             # Flipping the sign bit makes signed samples unsigned, 2**(bits - 1) higher, and back.
             flip = 1 << (8 * dtype.itemsize - 1) if dtype.kind == "i" else 0
             src, dst = source.view(unsigned), out.view(unsigned)
-            return lambda start, stop: _running_32(src, dst, num_frames, wide, flip, start, stop, 4 * TILE)
+            return lambda start, stop, shift: _running_32(
+                src, dst, num_frames, wide, flip, start, stop, shift, 4 * TILE
+            )
     if dtype.kind in "iu":
-        return lambda start, stop: _any_integer(source, out, num_frames, start, stop)
-    if dtype in (np.float32, np.float64):
-        return lambda start, stop: _float(source, out, num_frames, start, stop, TILE // 16)
-    return lambda start, stop: _any_float(source, out, num_frames, start, stop)
+        return lambda start, stop, shift: _any_integer(source, out, num_frames, start, stop, shift)
+    if dtype.name in FLOATS:
+        return lambda start, stop, shift: _float(source, out, num_frames, start, stop, shift, TILE // 16)
+    return lambda start, stop, shift: _any_float(source, out, num_frames, start, stop, shift)
 
 
 def _magic(divisor: int, bits: int, shift: int) -> int | None:
@@ -159,16 +174,18 @@ def _magic(divisor: int, bits: int, shift: int) -> int | None:
 def _type_high_product(context: Any, a: Any, b: Any) -> Any:  # pragma: no cover - runs inside the compiler
     """Tell numba how to take the upper half of the product of two unsigned numbers of one width.
 
-    Numba widens every product to 64 bits, which costs a third of the kernel's speed; processors have this one
-    as a vector instruction.
+    Numba widens every product to 64 bits, and the compiler does not find its way back to the vector instruction that
+    processors have for this one. A product of fixed-point numbers that are all fraction is that very thing.
     """
     if a not in (types.uint16, types.uint32) or a != b:
         return None
 
     def emit(_: Any, builder: Any, signature: Any, factors: Any) -> Any:
-        wide, narrow = ir.IntType(2 * a.bitwidth), ir.IntType(a.bitwidth)
-        product = builder.mul(*(builder.zext(factor, wide) for factor in factors))
-        return builder.trunc(builder.lshr(product, wide(a.bitwidth)), narrow)
+        width, scale = ir.IntType(a.bitwidth), ir.IntType(32)
+        multiply = builder.module.declare_intrinsic(
+            "llvm.umul.fix", (width,), ir.FunctionType(width, (width, width, scale))
+        )
+        return builder.call(multiply, (*factors, scale(a.bitwidth)))
 
     return a(a, a), emit
 
@@ -189,32 +206,63 @@ class _Apart(Compiler):
 
 
 @kernel
-def _running_16(
-    source: Array, out: Array, num_frames: int, magic: int, start: int, stop: int, tile: int
+def _running_pairs(
+    source: Array, out: Array, num_frames: int, magic: int, start: int, stop: int, shift: int, tile: int
 ) -> None:  # pragma: no cover - compiled
-    """Write means of uint8 frames whose sums fit 16 bits, four frames at a time where there are four."""
-    scratch = np.empty(min(tile, stop - start), np.uint16)
+    """Write means of uint8 frames whose sums fit 16 bits; two neighbours are held in one uint16.
+
+    Both are taken out by a mask and a shift: that is far cheaper than widening bytes, for which vectors are taken apart
+    and put together again. Four frames at a time where there are four: sums stay in registers meanwhile.
+    """
+    scratch = np.empty((2, min(tile, stop - start)), np.uint16)
     half, factor, ahead = np.uint16(num_frames // 2), np.uint16(magic), num_frames - 1
-    for left in range(start, stop, tile):
-        part = source[:, left : min(left + tile, stop)]
-        means = out[:, left : min(left + tile, stop)]
-        sums = scratch[: part.shape[1]]
-        sums[:] = 0
+    for a in range(start, stop, tile):
+        z = min(a + tile, stop)
+        b, y = a + shift, z + shift
+        low, high = scratch[0, : z - a], scratch[1, : z - a]
+        low[:] = 0
+        high[:] = 0
         for k in range(ahead):
-            frame = part[k]
-            for i in range(sums.size):
-                sums[i] += np.uint16(frame[i])
+            _enter_pairs(low, high, source[k, a:z])
         for t in range(0, out.shape[0] - 3, 4):
-            old = (part[t], part[t + 1], part[t + 2], part[t + 3])
-            new = (part[t + ahead], part[t + ahead + 1], part[t + ahead + 2], part[t + ahead + 3])
-            _four_means(sums, *old, *new, means[t], means[t + 1], means[t + 2], means[t + 3], half, factor)
+            old = (source[t, a:z], source[t + 1, a:z], source[t + 2, a:z], source[t + 3, a:z])
+            n = t + ahead
+            new = (source[n, a:z], source[n + 1, a:z], source[n + 2, a:z], source[n + 3, a:z])
+            means = (out[t, b:y], out[t + 1, b:y], out[t + 2, b:y], out[t + 3, b:y])
+            _four_means(low, high, *old, *new, *means, half, factor)
         for t in range(out.shape[0] // 4 * 4, out.shape[0]):
-            _one_mean(sums, part[t], part[t + ahead], means[t], half, factor)
+            _one_mean(low, high, source[t, a:z], source[t + ahead, a:z], out[t, b:y], half, factor)
+
+
+@kernel
+def _low(pair: Any) -> Any:  # pragma: no cover - compiled
+    return np.uint16(pair & np.uint16(255))
+
+
+@kernel
+def _high(pair: Any) -> Any:  # pragma: no cover - compiled
+    return np.uint16(pair >> np.uint16(8))
+
+
+@kernel
+def _mean_pair(low: Any, high: Any, half: Any, factor: Any) -> Any:  # pragma: no cover - compiled
+    """Return two rounded means, of which each fits a byte."""
+    first, second = high_product(np.uint16(low + half), factor), high_product(np.uint16(high + half), factor)
+    return np.uint16(first | np.uint16(second << np.uint16(8)))
+
+
+@kernel(pipeline_class=_Apart)
+def _enter_pairs(low: Array, high: Array, frame: Array) -> None:  # pragma: no cover - compiled
+    """Add a frame to the running sums."""
+    for i in range(low.size):
+        low[i] = np.uint16(low[i] + _low(frame[i]))
+        high[i] = np.uint16(high[i] + _high(frame[i]))
 
 
 @kernel(pipeline_class=_Apart)
 def _four_means(
-    sums: Array,
+    low: Array,
+    high: Array,
     old_0: Array,
     old_1: Array,
     old_2: Array,
@@ -230,33 +278,36 @@ def _four_means(
     half: Any,
     factor: Any,
 ) -> None:  # pragma: no cover - compiled
-    """Take the running `sums` four frames on, each of which enters and leaves by itself: they stay in registers."""
-    for i in range(sums.size):
-        total = np.uint16(sums[i] + np.uint16(new_0[i]))
-        mean_0[i] = np.uint8(high_product(np.uint16(total + half), factor))
-        total = np.uint16(np.uint16(total - np.uint16(old_0[i])) + np.uint16(new_1[i]))
-        mean_1[i] = np.uint8(high_product(np.uint16(total + half), factor))
-        total = np.uint16(np.uint16(total - np.uint16(old_1[i])) + np.uint16(new_2[i]))
-        mean_2[i] = np.uint8(high_product(np.uint16(total + half), factor))
-        total = np.uint16(np.uint16(total - np.uint16(old_2[i])) + np.uint16(new_3[i]))
-        mean_3[i] = np.uint8(high_product(np.uint16(total + half), factor))
-        sums[i] = np.uint16(total - np.uint16(old_3[i]))
+    """Take the running sums four frames on, each of which enters and leaves by itself."""
+    for i in range(low.size):
+        a, b = np.uint16(low[i] + _low(new_0[i])), np.uint16(high[i] + _high(new_0[i]))
+        mean_0[i] = _mean_pair(a, b, half, factor)
+        a, b = np.uint16(a - _low(old_0[i])), np.uint16(b - _high(old_0[i]))
+        a, b = np.uint16(a + _low(new_1[i])), np.uint16(b + _high(new_1[i]))
+        mean_1[i] = _mean_pair(a, b, half, factor)
+        a, b = np.uint16(a - _low(old_1[i])), np.uint16(b - _high(old_1[i]))
+        a, b = np.uint16(a + _low(new_2[i])), np.uint16(b + _high(new_2[i]))
+        mean_2[i] = _mean_pair(a, b, half, factor)
+        a, b = np.uint16(a - _low(old_2[i])), np.uint16(b - _high(old_2[i]))
+        a, b = np.uint16(a + _low(new_3[i])), np.uint16(b + _high(new_3[i]))
+        mean_3[i] = _mean_pair(a, b, half, factor)
+        low[i], high[i] = np.uint16(a - _low(old_3[i])), np.uint16(b - _high(old_3[i]))
 
 
-@kernel
+@kernel(pipeline_class=_Apart)
 def _one_mean(
-    sums: Array, old: Array, new: Array, mean: Array, half: Any, factor: Any
+    low: Array, high: Array, old: Array, new: Array, mean: Array, half: Any, factor: Any
 ) -> None:  # pragma: no cover - compiled
-    """Take the running `sums` one frame on."""
-    for i in range(sums.size):
-        total = np.uint16(sums[i] + np.uint16(new[i]))
-        mean[i] = np.uint8(high_product(np.uint16(total + half), factor))
-        sums[i] = np.uint16(total - np.uint16(old[i]))
+    """Take the running sums one frame on."""
+    for i in range(low.size):
+        a, b = np.uint16(low[i] + _low(new[i])), np.uint16(high[i] + _high(new[i]))
+        mean[i] = _mean_pair(a, b, half, factor)
+        low[i], high[i] = np.uint16(a - _low(old[i])), np.uint16(b - _high(old[i]))
 
 
 @kernel
 def _running_32(
-    source: Array, out: Array, num_frames: int, magic: int, flip: int, start: int, stop: int, tile: int
+    source: Array, out: Array, num_frames: int, magic: int, flip: int, start: int, stop: int, shift: int, tile: int
 ) -> None:  # pragma: no cover - compiled
     """Write means of uint8 or uint16 frames; samples are taken with the bits `flip` turned over."""
     scratch = np.empty(min(tile, stop - start), np.uint32)
@@ -270,14 +321,15 @@ def _running_32(
             for i in range(sums.size):
                 sums[i] += np.uint32(frame[i]) ^ sign
         for t in range(out.shape[0]):
-            newest, oldest, mean = source[t + num_frames - 1, left:right], source[t, left:right], out[t, left:right]
+            newest, oldest = source[t + num_frames - 1, left:right], source[t, left:right]
+            mean = out[t, left + shift : right + shift]
             for i in range(sums.size):
                 total = np.uint32(sums[i] + (np.uint32(newest[i]) ^ sign))
                 mean[i] = high_product(np.uint32(total + half), factor) ^ sign
                 sums[i] = np.uint32(total - (np.uint32(oldest[i]) ^ sign))
 
 
-def _any_integer(source: Array, out: Array, num_frames: int, start: int, stop: int) -> None:
+def _any_integer(source: Array, out: Array, num_frames: int, start: int, stop: int, shift: int) -> None:
     """Write means of integers of any width without overflow: quotients and remainders are summed apart."""
     wide = np.uint64 if source.dtype == np.uint64 else np.int64
     n = wide(num_frames)
@@ -290,12 +342,12 @@ def _any_integer(source: Array, out: Array, num_frames: int, start: int, stop: i
                 quotients += quotient
                 remainders += part[k].astype(wide) - quotient * n
             quotients += (2 * remainders + n) // (2 * n)
-            out[t, left : left + part.shape[1]] = quotients
+            out[t, left + shift : left + shift + part.shape[1]] = quotients
 
 
 @kernel(error_model="numpy")
 def _float(
-    source: Array, out: Array, num_frames: int, start: int, stop: int, tile: int
+    source: Array, out: Array, num_frames: int, start: int, stop: int, shift: int, tile: int
 ) -> None:  # pragma: no cover - compiled
     """Write means of float32 or float64 frames, each summed in float64 from the oldest frame to the newest."""
     scratch = np.empty(min(tile, stop - start), np.float64)
@@ -308,7 +360,7 @@ def _float(
                 frame = source[t + k, left:right]
                 for i in range(sums.size):
                     sums[i] += frame[i]
-            mean = out[t, left:right]
+            mean = out[t, left + shift : right + shift]
             for i in range(sums.size):
                 mean[i] = sums[i] / num_frames
 
@@ -340,7 +392,7 @@ def _float_rows(
             mean[i] = sums[i] / num_frames
 
 
-def _any_float(source: Array, out: Array, num_frames: int, start: int, stop: int) -> None:
+def _any_float(source: Array, out: Array, num_frames: int, start: int, stop: int, shift: int) -> None:
     """Write means of float16, complex and longer floats in the same order."""
     accumulator: np.dtype[Any] = np.result_type(source.dtype, np.float64)
     with np.errstate(all="ignore"):
@@ -348,4 +400,4 @@ def _any_float(source: Array, out: Array, num_frames: int, start: int, stop: int
             sums = np.zeros(stop - start, accumulator)
             for k in range(t, t + num_frames):
                 sums += source[k, start:stop]
-            out[t, start:stop] = sums / num_frames
+            out[t, start + shift : stop + shift] = sums / num_frames

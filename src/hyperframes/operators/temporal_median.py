@@ -8,20 +8,19 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from hyperframes.kernels import kernel
-from hyperframes.operators._planes import TILE, check_count, frame_spec, over_pixels, rows
-from hyperframes.operators.base import Contract, Operator, State, View, Worker, frames_out
-from hyperframes.packing import Halo, Hyperframe
+from hyperframes.operators._planes import TILE, check_count, frame_spec
+from hyperframes.operators.base import Contract, frames_out
+from hyperframes.operators.samplewise import SampleKernel, Samplewise
+from hyperframes.packing import Halo
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from hyperframes.frames import Array, Spec
 
 __all__ = ["TemporalMedian"]
 
 
 @dataclass(frozen=True)
-class TemporalMedian(Operator):
+class TemporalMedian(Samplewise):
     """Median of each sample over the `radius` frames before it, itself and the `radius` frames after it.
 
     Frames of any shape and real dtype, every plane alike: (T, ...) gives (T, ...) of the same dtype. The halo is
@@ -53,30 +52,28 @@ class TemporalMedian(Operator):
     radius: int = 2
     """Frames on each side of the centre."""
 
+    @property
+    def halo(self) -> Halo:
+        """Frames read on each side."""
+        return Halo(self.radius, self.radius)
+
     def configure(self, inputs: tuple[Spec, ...]) -> Contract:
         """Return the contract: one output like the input."""
         frame_spec(self.name, inputs, kinds="iuf")
         check_count(self.name, "radius", self.radius, 0, 512)
-        return Contract((frames_out(inputs),), Halo(self.radius, self.radius))
+        return Contract((frames_out(inputs),), self.halo)
 
-    def apply(
-        self, inputs: tuple[Hyperframe, ...], outputs: tuple[View, ...], state: State | None, prepared: Worker
-    ) -> None:
-        """Write the medians of the core's frames."""
-        for source, out in rows(inputs[0], outputs[0], self.radius):
-            over_pixels(prepared, source, _kernel(source, out, self.radius))
-
-
-def _kernel(source: Array, out: Array, radius: int) -> Callable[[int, int], None]:
-    """Return ``kernel(start, stop)``: row t of `out` becomes the median of rows [t, t + 2 radius] of `source`."""
-    network = {1: _median_3, 2: _median_5, 3: _median_7}.get(radius)
-    compiled = source.dtype in (np.uint8, np.uint16, np.float32)  # the others are too rare
-    if network is not None and compiled:
-        return lambda start, stop: network(source, out, start, stop, 4 * TILE // source.dtype.itemsize)
-    return lambda start, stop: _partition(source, out, radius, start, stop)
+    def sample_kernel(self, source: Array, out: Array) -> SampleKernel:
+        """Return the kernel: row t of `out` becomes the median of rows [t, t + 2 radius] of `source`."""
+        radius, network = self.radius, {1: _median_3, 2: _median_5, 3: _median_7}.get(self.radius)
+        compiled = source.dtype in (np.uint8, np.uint16, np.float32)  # the others are too rare
+        if network is not None and compiled:
+            tile = 4 * TILE // source.dtype.itemsize
+            return lambda start, stop, shift: network(source, out, start, stop, shift, tile)
+        return lambda start, stop, shift: _partition(source, out, radius, start, stop, shift)
 
 
-def _partition(source: Array, out: Array, radius: int, start: int, stop: int) -> None:
+def _partition(source: Array, out: Array, radius: int, start: int, stop: int, shift: int) -> None:
     for left in range(start, stop, TILE // 16):
         right = min(left + TILE // 16, stop)
         for t in range(len(out)):
@@ -84,7 +81,7 @@ def _partition(source: Array, out: Array, radius: int, start: int, stop: int) ->
             median = np.partition(window, radius, axis=0)[radius]
             if window.dtype.kind == "f":
                 median[np.isnan(window).any(axis=0)] = np.nan
-            out[t, left:right] = median
+            out[t, left + shift : right + shift] = median
 
 
 # A comparison and a choice compile to one vector instruction for integers and floats alike. A NaN makes every
@@ -102,12 +99,14 @@ def _most(a: float, b: float) -> float:  # pragma: no cover - compiled
 
 
 @kernel
-def _median_3(source: Array, out: Array, start: int, stop: int, tile: int) -> None:  # pragma: no cover - compiled
+def _median_3(
+    source: Array, out: Array, start: int, stop: int, shift: int, tile: int
+) -> None:  # pragma: no cover - compiled
     for left in range(start, stop, tile):
         right = min(left + tile, stop)
         for t in range(out.shape[0]):
             x0, x1, x2 = source[t, left:right], source[t + 1, left:right], source[t + 2, left:right]
-            median = out[t, left:right]
+            median = out[t, left + shift : right + shift]
             for i in range(median.size):
                 a, b, c = x0[i], x1[i], x2[i]
                 middle = _most(_least(a, b), _least(_most(a, b), c))
@@ -117,13 +116,15 @@ def _median_3(source: Array, out: Array, start: int, stop: int, tile: int) -> No
 
 
 @kernel
-def _median_5(source: Array, out: Array, start: int, stop: int, tile: int) -> None:  # pragma: no cover - compiled
+def _median_5(
+    source: Array, out: Array, start: int, stop: int, shift: int, tile: int
+) -> None:  # pragma: no cover - compiled
     for left in range(start, stop, tile):
         right = min(left + tile, stop)
         for t in range(out.shape[0]):
             x0, x1, x2 = source[t, left:right], source[t + 1, left:right], source[t + 2, left:right]
             x3, x4 = source[t + 3, left:right], source[t + 4, left:right]
-            median = out[t, left:right]
+            median = out[t, left + shift : right + shift]
             for i in range(median.size):
                 a, b, c, d, e = x0[i], x1[i], x2[i], x3[i], x4[i]
                 # The least of two pairs and the greatest cannot be the middle of five.
@@ -136,13 +137,15 @@ def _median_5(source: Array, out: Array, start: int, stop: int, tile: int) -> No
 
 
 @kernel
-def _median_7(source: Array, out: Array, start: int, stop: int, tile: int) -> None:  # pragma: no cover - compiled
+def _median_7(
+    source: Array, out: Array, start: int, stop: int, shift: int, tile: int
+) -> None:  # pragma: no cover - compiled
     for left in range(start, stop, tile):
         right = min(left + tile, stop)
         for t in range(out.shape[0]):
             x0, x1, x2 = source[t, left:right], source[t + 1, left:right], source[t + 2, left:right]
             x3, x4, x5 = source[t + 3, left:right], source[t + 4, left:right], source[t + 5, left:right]
-            x6, median = source[t + 6, left:right], out[t, left:right]
+            x6, median = source[t + 6, left:right], out[t, left + shift : right + shift]
             for i in range(median.size):
                 a, b, c, d, e, f, g = x0[i], x1[i], x2[i], x3[i], x4[i], x5[i], x6[i]
                 nan = (

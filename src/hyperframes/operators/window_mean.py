@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from hyperframes.operators._planes import check_count, flat, frame_spec, over_pixels
+from hyperframes.operators._planes import check_count, flat, frame_spec
 from hyperframes.operators.base import Contract, Operator, Output, State, View, Worker
 from hyperframes.operators.temporal_mean import mean_kernel
 
@@ -51,4 +51,5 @@ class WindowMean(Operator):
             for j in range(len(view)):
                 start = origin + (view.start + j) * self.hop
                 source = flat(plane[start : start + self.length])
-                over_pixels(prepared, source, mean_kernel(source, flat(means[j : j + 1]), self.length))
+                kernel = mean_kernel(source, flat(means[j : j + 1]), self.length)
+                prepared.split(source.shape[1], lambda start, stop, kernel=kernel: kernel(start, stop, 0))  # type: ignore[misc]
