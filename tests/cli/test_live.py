@@ -8,6 +8,7 @@ import sys
 import time
 from importlib.resources import files
 
+import av
 import pytest
 
 CLIP = str(files("hyperframes") / "data" / "big_buck_bunny.mp4")
@@ -58,6 +59,18 @@ def test_results_go_to_json_lines_and_the_journal_knows_them(call, tmp_path):
     assert sum(len(life["frame_ids"]) for life in json.loads(told.out)["hyperframes"]) == 24
 
 
+def test_several_outputs_are_named_in_the_configuration_and_one_that_fails_fails_the_run(call, tmp_path):
+    config = tmp_path / "plant.toml"
+    config.write_text(CONFIG + '[output]\nto = ["out.mkv", "out.parquet"]\n')
+    done = call("live", config)
+    assert done.code == 1
+    assert "out.parquet holds rows: expected records or numbers, got pictures" in done.error
+    assert "36 captured = 36 delivered" in done.out
+    assert {path.name for path in tmp_path.glob("*out*")} == {"out-door.mkv", "out-hall.mkv"}
+    config.write_text(CONFIG + "[output]\nto = 3\n")
+    assert "line 17: to: expected text or a list of texts, got 3" in call("live", config).err
+
+
 @pytest.mark.slow
 def test_what_was_recorded_makes_the_same_hyperframes_again(call, tmp_path):
     journal, folder = tmp_path / "plant.journal", tmp_path / "kept"
@@ -94,7 +107,8 @@ def test_a_wrong_configuration_is_refused_with_its_line(call, tmp_path, wrong, m
         ([], "a live run needs a source"),
         (["--source", SMALL, "--timeout", "fast"], "--timeout: expected a time such as 200ms"),
         (["--source", SMALL, "--preset", "fast"], "preset: expected one of latency-first, balanced, throughput-first"),
-        (["--source", SMALL, "--to", "out.txt"], "--to: expected FILE.jsonl or -"),
+        (["--source", SMALL, "--to", "out.txx"], "no sink writes 'out.txx': known are"),
+        (["--source", SMALL, "--to", "-", "--json"], "--to - and --json both write to standard output"),
         (["nowhere.toml"], "cannot read nowhere.toml"),
     ],
 )
@@ -112,8 +126,9 @@ def test_a_run_without_a_frame_has_failed(call, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_the_run_with_everything_accounted_for(number):
-    command = [sys.executable, "-m", "hyperframes", "live", "--source", CLIP, "--json"]
+def test_a_signal_ends_the_run_with_everything_accounted_for(number, tmp_path):
+    out = [part for name in ("out.mp4", "out.jsonl") for part in ("--to", str(tmp_path / name))]
+    command = [sys.executable, "-m", "hyperframes", "live", "--source", CLIP, "--json", "-p", "gaussian:sigma=1", *out]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     for line in process.stderr:
         if "connected" in line:
@@ -125,3 +140,7 @@ def test_a_signal_ends_the_run_with_everything_accounted_for(number):
     stats = json.loads(out)
     assert 0 < stats["captured"] < 132
     assert stats["captured"] == stats["delivered"] + sum(stats["dropped"].values())
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out.jsonl", "out.mp4"]
+    assert len((tmp_path / "out.jsonl").read_text().splitlines()) == stats["delivered"]
+    with av.open(str(tmp_path / "out.mp4")) as video:
+        assert sum(1 for _ in video.decode(video=0)) == stats["delivered"]

@@ -18,9 +18,11 @@ from hyperframes.errors import PipelineError, without_credentials
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hyperframes.drivers.live import LiveResult, LiveRuntime
+    from hyperframes.drivers.live import LiveRuntime
     from hyperframes.drivers.live_config import LiveConfig
+    from hyperframes.drivers.live_outputs import LiveOutputs
     from hyperframes.drivers.replay import Rebuilt
+    from hyperframes.errors import HyperframesError
 
 __all__ = ["live"]
 
@@ -141,8 +143,13 @@ def live(
         ),
     ] = None,
     to: Annotated[
-        str | None,
-        typer.Option(metavar="FILE.jsonl|-", help="Results as JSON lines, one a frame.", rich_help_panel=OUTPUT),
+        list[str] | None,
+        typer.Option(
+            metavar="FILE|URL|-",
+            help="Where results go: .jsonl (one line a frame; -: on stdout), .parquet, .csv, mqtt://, nats:// (rows of all "
+            "streams), a video or a folder of images (pictures of each stream); several times for several.",
+            rich_help_panel=OUTPUT,
+        ),
     ] = None,
     journal: Annotated[
         Path | None,
@@ -189,15 +196,21 @@ def live(
     run |= {name: _options.duration(name, text) for name, text in (("ttl", ttl), ("duration", duration)) if text}
     chosen.packing.update({name: value for name, value in packing.items() if value is not None})
     chosen.run.update({name: value for name, value in run.items() if value is not None})
-    output = {"to": to, "journal": journal, "record": record, "serve": serve}
+    output = {"journal": journal, "record": record, "serve": serve}
     chosen.output.update({name: str(value) for name, value in output.items() if value is not None})
+    if to:
+        chosen.output["to"] = to
+    if as_json and "-" in chosen.output.get("to", ()):
+        raise PipelineError("--to - and --json both write to standard output", hint="Leave one of them out.")
     chosen.operators = [*(operator or chosen.operators), *_options.model_stages(model or chosen.output.get("model"))]
     if not chosen.sources:
         raise PipelineError(
             "a live run needs a source", hint="For example: hyperframes live --source rtsp://10.0.0.7/main"
         )
-    stats = _run(chosen, drain=not no_drain, resume=resume, quiet=quiet)
+    stats, failures = _run(chosen, drain=not no_drain, resume=resume, quiet=quiet)
     print(json.dumps(stats, indent=2)) if as_json else _print(stats)
+    if failures:
+        raise _show.RunFailed(str(failures[0]), hint=failures[0].hint)
 
 
 def _configured(config: Path | None, sources: list[str] | None) -> LiveConfig:
@@ -235,7 +248,10 @@ def _left_over(chosen: LiveConfig) -> list[Rebuilt]:
     return unfinished(Path(journal), Path(record)) if Path(journal).is_file() else []
 
 
-def _run(chosen: LiveConfig, *, drain: bool, resume: bool, quiet: bool) -> dict[str, Any]:
+def _run(
+    chosen: LiveConfig, *, drain: bool, resume: bool, quiet: bool
+) -> tuple[dict[str, Any], list[HyperframesError]]:
+    """Run, and return the last stats and why outputs were given up."""
     from hyperframes.drivers.live import LiveRuntime
 
     run = dict(chosen.run)
@@ -257,11 +273,11 @@ def _run(chosen: LiveConfig, *, drain: bool, resume: bool, quiet: bool) -> dict[
             recorder = Recorder(folder)
             stack.callback(recorder.close)
         console = stack.enter_context(_serve.serving(chosen.output.get("serve"), quiet=quiet))
-        write = stack.enter_context(_lines(chosen.output.get("to")))
+        outputs = stack.enter_context(_outputs(chosen))
         runtime = LiveRuntime(
             packing=chosen.make_packing(),
             operator=chosen.operators or None,
-            on_result=write,
+            on_result=outputs,
             pace=pace,
             options=options,
             recorder=recorder,
@@ -270,12 +286,14 @@ def _run(chosen: LiveConfig, *, drain: bool, resume: bool, quiet: bool) -> dict[
             first_sequence=0 if journal is None else journal.next_sequence,
             **run,
         )
+        if outputs is not None:
+            outputs.watch(runtime.outputs)
         if console is not None:
             console.watch(runtime.stats, None if journal is None else journal.stats)
         stats = _carry_out(runtime, chosen, seconds, drain=drain, quiet=quiet)
         for warning in (*runtime.warnings, *(() if journal is None else journal.warnings)):
             _show.tell("warning", warning)
-        return stats
+    return stats, [] if outputs is None else outputs.failures
 
 
 def _carry_out(
@@ -327,46 +345,22 @@ class _Teller:
 
 
 @contextlib.contextmanager
-def _lines(to: str | None) -> Iterator[Any]:
-    """Give a function that writes one JSON line a result; None without a file."""
-    if to is None:
+def _outputs(chosen: LiveConfig) -> Iterator[LiveOutputs | None]:
+    """Give what writes results to where they are to go; None if nowhere. Finished in the end, given up on errors."""
+    from hyperframes.drivers.live_outputs import LiveOutputs
+
+    names = chosen.output.get("to", [])
+    names = [names] if isinstance(names, str) else names
+    if not names:
         yield None
         return
-    if to != "-" and not to.endswith(".jsonl"):
-        raise PipelineError(f"--to: expected FILE.jsonl or -, got {to!r}", got=to)
-    with contextlib.ExitStack() as stack:
-        if to == "-":
-            stream: Any = sys.stdout
-        else:
-            try:
-                stream = stack.enter_context(open(to, "w"))
-            except OSError as error:
-                raise PipelineError(f"cannot write {to}: {error.strerror}", got=to) from error
-
-        def write(result: LiveResult) -> None:
-            row = {
-                "stream": result.stream,
-                "frame_id": result.frame_id,
-                "timestamp": result.timestamp,
-                "clock": result.clock,
-                "epoch": result.epoch,
-                "hyperframe": result.hyperframe,
-                "value": _plain(result.value),
-            }
-            stream.write(json.dumps(row) + "\n")
-
-        yield write
-
-
-def _plain(value: Any) -> Any:
-    """Return a value as JSON has it; pictures as their shape."""
-    if isinstance(value, dict):
-        return {name: _plain(part) for name, part in value.items()}
-    if isinstance(value, tuple):
-        return [_plain(part) for part in value]
-    if hasattr(value, "tolist"):
-        return value.tolist() if value.size <= 4096 else {"shape": list(value.shape), "dtype": str(value.dtype)}
-    return value
+    outputs = LiveOutputs(names, chosen.sources, lambda why: _show.tell("warning", why))
+    try:
+        yield outputs
+    except BaseException:
+        outputs.abort()
+        raise
+    outputs.finish()
 
 
 @contextlib.contextmanager

@@ -34,7 +34,7 @@ _RUN = {
     "boundary": str,
     "pixel_format": str,
 }
-_OUTPUT = {"journal": str, "record": str, "to": str, "serve": str, "model": str}
+_OUTPUT = {"journal": str, "record": str, "to": list, "serve": str, "model": str}
 _SOURCE = {"url": str, "priority": int, "pace": str, "rate": float, "transport": str}
 
 
@@ -176,6 +176,11 @@ class _Reader:
                 return seconds_from(value)
             except ValueError as error:
                 raise self.error(table, key, f"{key}: expected {error}, got {value!r}") from error
+        if kind is list:
+            value = [value] if isinstance(value, str) else value
+            if not isinstance(value, list) or not all(isinstance(part, str) for part in value):
+                raise self.error(table, key, f"{key}: expected text or a list of texts, got {value!r}")
+            return value
         fits = isinstance(value, int | float) if kind is float else isinstance(value, kind)
         if not fits or (isinstance(value, bool) and kind is not bool):
             words = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
