@@ -44,6 +44,9 @@ def test_hits_are_printed_as_a_table_and_written_as_a_sheet(call, library, tmp_p
     ("arguments", "code", "told"),
     [
         (["--like", "film.mp4"], 2, "expected SOURCE@SECONDS or SOURCE@#FRAME"),
+        ([], 2, "expected one of like, image and text, got none"),
+        (["--text", "a dog", "--task", "find dogs"], 2, "a task compares features"),
+        (["--image", "none.png"], 1, "no such picture: none.png"),
         (["--like", "b.mp4@1", "--where", "rm()"], 2, "expected a plain condition"),
         (["--like", "b.mp4@1", "--sheet", "a.gif"], 2, "ending in .html or .png"),
         (["--like", "b.mp4@99"], 1, "holds no descriptor at b.mp4@99"),

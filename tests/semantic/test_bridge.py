@@ -13,11 +13,7 @@ from hyperframes.errors import RegistryError, SourceError
 from hyperframes.semantic import Classifier, LabelBridge, bridge
 from hyperframes.semantic.models import CLASS_NAMES, CLASSIFIER, MODELS_VARIABLE
 
-FILM = (
-    np.repeat(footage(moving(1, 40, 2))[..., None], 3, axis=3)
-    if footage(moving(1, 2, 2)).ndim == 3
-    else footage(moving(1, 40, 2))
-)
+FILM = np.repeat(footage(moving(1, 40, 2))[..., None], 3, axis=3)
 
 
 class Sight:

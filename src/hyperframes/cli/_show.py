@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import traceback
-from typing import Any, NamedTuple
+import warnings
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hyperframes.errors import (
     CancelledError,
@@ -16,7 +18,21 @@ from hyperframes.errors import (
     without_credentials,
 )
 
-__all__ = ["Interrupted", "RunBegins", "RunFailed", "Told", "console", "exit_code_of", "set_debug", "tell", "told"]
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = [
+    "Interrupted",
+    "RunBegins",
+    "RunFailed",
+    "Told",
+    "console",
+    "exit_code_of",
+    "set_debug",
+    "tell",
+    "told",
+    "warnings_told",
+]
 
 PIPED_COLUMNS = 160
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
@@ -105,6 +121,18 @@ def _help_hint(arguments: list[str]) -> str:
 def tell(kind: str, message: str) -> None:
     """Print one line for people, such as ``warning: ...``, on stderr."""
     print(f"{kind}: {without_credentials(message)}", file=sys.stderr)
+
+
+@contextlib.contextmanager
+def warnings_told() -> Iterator[None]:
+    """Print what the library warns of meanwhile, each once, as lines for people."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            yield
+        finally:
+            for text in dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, UserWarning)):
+                tell("warning", text)
 
 
 def console() -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -123,8 +122,7 @@ def describe(
 
 def _taken(take: Callable[[str], None], source: str, *, alone: bool) -> bool:
     """Return whether a source was described; of several, one that cannot be is told of, and the others go on."""
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
+    with _show.warnings_told():
         try:
             take(source)
         except (SourceError, FrameError) as error:
@@ -132,8 +130,6 @@ def _taken(take: Callable[[str], None], source: str, *, alone: bool) -> bool:
                 raise
             _show.tell("error", str(error))
             return False
-    for text in dict.fromkeys(str(w.message) for w in told if issubclass(w.category, UserWarning)):
-        _show.tell("warning", text)
     return True
 
 

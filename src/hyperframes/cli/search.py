@@ -21,9 +21,31 @@ __all__ = ["search"]
 def search(
     dataset: Annotated[str, typer.Argument(metavar="DATASET", help="A folder or URL ending in .lance.")],
     like: Annotated[
-        str,
+        str | None,
         typer.Option(metavar="CLIP@T", help="A position in a described video: clip.mp4@12.5 (seconds), clip.mp4@#375."),
-    ],
+    ] = None,
+    image: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A picture: what is in it, and what it looks like.")
+    ] = None,
+    text: Annotated[
+        str | None,
+        typer.Option(
+            metavar='"..."',
+            help="What is to be seen, in English. The models of HYPERFRAMES_MODELS know the 1,080 classes of ImageNet and "
+            "COCO and what is near them in meaning.",
+        ),
+    ] = None,
+    task: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="With --like: compare only what matters for a task; zero-shot, from its text, where it was never fitted.",
+        ),
+    ] = None,
+    encoder: Annotated[
+        str,
+        typer.Option(metavar="NAME|auto", help="What brings pictures and texts together, as it was for 'describe'."),
+    ] = "auto",
     top: Annotated[int, typer.Option(metavar="K", min=1, help="How many are shown at most.")] = 10,
     where: Annotated[
         str | None,
@@ -39,26 +61,35 @@ def search(
     as_json: _options.Json = False,
     debug: _options.Debug = False,
 ) -> None:
-    """Find the spans of described videos that are most like one of them, best first.
+    """Find the spans of described videos that are most like one of them, a picture or a text, best first.
 
-    The score is a cosine: 1 for the same. What was asked for is among them.
+    Give one of --like, --image and --text. The score is a cosine: 1 for the same. With --like what was asked for is among
+    them.
 
-    Example: hyperframes search library.lance --like clip.mp4@12.5 --top 5
+    Example: hyperframes search library.lance --text "a dog on a beach" --top 5 --sheet found.html
     """
     from hyperframes.index import open_index
     from hyperframes.index.sheet import check_sheet_path, write_sheet
 
     if sheet is not None:
         check_sheet_path(sheet)
-    hits = open_index(dataset).search(like=like, top=top, where=where)
+    with _show.warnings_told():
+        hits = open_index(dataset).search(
+            like=like, image=image, text=text, task=task, top=top, where=where, encoder=encoder
+        )
     if as_json:
         print(json.dumps([hit._asdict() for hit in hits]))
     else:
         _print(hits)
     if sheet is not None:
-        for warning in write_sheet(hits, sheet, title=f"like {like}"):
+        for warning in write_sheet(hits, sheet, title=_title(like, image, text, task)):
             _show.tell("warning", warning)
         _show.tell("sheet", str(sheet))
+
+
+def _title(like: str | None, image: Path | None, text: str | None, task: str | None) -> str:
+    asked = text if text is not None else f"like {like if image is None else image.name}"
+    return asked if task is None else f"{asked} for {task}"
 
 
 def _print(hits: Sequence[Hit]) -> None:

@@ -2,28 +2,41 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from hyperframes.errors import FrameError, PipelineError, SourceError
+from hyperframes.frames import Array
+from hyperframes.index.looking import look_at
 from hyperframes.index.position import Position
 from hyperframes.index.store import Store
 from hyperframes.index.vectors import NUM_FEATURES, best, comparable
 from hyperframes.index.where import check_where, quoted
-from hyperframes.semantic import Descriptor
+from hyperframes.semantic import TASKS, Descriptor
+from hyperframes.semantic.bridge import get_image_encoder
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
-    from hyperframes.frames import Array
+    from hyperframes.semantic.bridge import ImageEncoder
+    from hyperframes.semantic.tasks import Projection
 
 __all__ = ["Hit", "Index", "open_index"]
 
 IN_MEMORY_ROWS: Final = 1 << 18
 """Datasets of no more are searched exactly: their vectors take half a gigabyte."""
+NUM_PROBES: Final = 32
+"""Parts of the vector index that are looked through at least."""
+REFINED: Final = 20
+"""So many times as many as are wanted are compared exactly."""
 _ANSWER: Final = ("descriptor_id", "source", "start_seconds", "stop_seconds")
+_AT_ONCE: Final = 8192
+_MOST_TASKS: Final = 4
+_CANDIDATES: Final = 20
+"""Of a large dataset so many times as many as are wanted are looked for in each space, before they are compared."""
 
 
 class Hit(NamedTuple):
@@ -33,39 +46,76 @@ class Hit(NamedTuple):
     start_seconds: float
     stop_seconds: float
     score: float
-    """How alike it is: the cosine, 1 for the same."""
+    """How alike it is, 1 for the same: a cosine, or the like of it for a task (see `Index.search`)."""
     descriptor_id: str
 
 
-class _Memory(NamedTuple):
-    """What exact searches need of one version of the dataset."""
+@dataclass(slots=True, eq=False)
+class _Memory:
+    """What exact searches need of one version of the dataset; texts and tasks when they are first asked for."""
 
     version: int
     answers: Any
     """pyarrow Table of the columns that hits are made of."""
     vectors: Array
     """(n, 512) float32, C-contiguous."""
+    parts: Array
+    """(n,) float32: how many parts are valid."""
+    texts: Array | None = None
+    """(n, 384) float32, zero where there is none."""
+    tasks: dict[str, _Projected] = field(default_factory=dict)
+    """By task and version of its projection; the latest few."""
+
+
+class _Projected(NamedTuple):
+    """Features times a projection, so that the greatest scalar product is the least distance."""
+
+    rows: Array
+    """(n, 257) float32: what is projected, and minus half its squared length."""
+    variance: float
+    """Mean squared distance from the mean."""
 
 
 class Index(Store):
     """A dataset of descriptors that can be searched; made by `open_index`, with the parameters of `Store`."""
 
     _memory: _Memory | None = None
+    _text_models: tuple[int, set[str]] | None = None
 
     def search(
-        self, *, like: str | Position | Descriptor | Array, top: int = 10, where: str | None = None
+        self,
+        *,
+        like: str | Position | Descriptor | Array | None = None,
+        image: str | os.PathLike[str] | Array | None = None,
+        text: str | None = None,
+        task: str | None = None,
+        top: int = 10,
+        where: str | None = None,
+        encoder: str | ImageEncoder = "auto",
     ) -> list[Hit]:
-        """Return the spans that are most alike, best first.
+        """Return the spans that are most alike, best first. One of `like`, `image` and `text` says what to.
 
         Parameters
         ----------
-        like : str, Position, Descriptor or (512,) array
+        like : str, Position, Descriptor or (512,) array, optional
             A position in a described video such as ``"clip.mp4@12.5"`` (seconds) or ``"clip.mp4@#375"`` (frame), a
-            descriptor, or a vector of the form of `Descriptor.semantic_features`.
+            descriptor, or a vector of the form of `Descriptor.semantic_features`. The score is the mean cosine of the parts.
+        image : path or (H, W, 3) array of uint8, optional
+            A picture: what is in it and its texture are compared, and what an encoder of pictures sees in it where the
+            dataset has text vectors. The score is the mean of these cosines.
+        text : str, optional
+            What is to be seen. The score is the cosine with `Descriptor.text_vector`.
+        task : str, optional
+            Compare only what matters for a task, by its projection in `hyperframes.semantic.TASKS`; a `ZeroShotWarning` says
+            so where it is only guessed from the text of the task. The score is ``1 - d^2 / (2 v)`` for the distance d of what
+            is projected and its variance v in the dataset: for vectors of one length, the cosine. Only with `like`.
         top : int
             How many are wanted at most.
         where : str, optional
             Only search those that meet this condition over the columns of descriptors.
+        encoder : str or ImageEncoder
+            What brings texts and pictures into one space: a name in `hyperframes.registry.encoders`, by default the label bridge
+            from the models in the folders of ``HYPERFRAMES_MODELS``.
 
         Returns
         -------
@@ -75,13 +125,27 @@ class Index(Store):
         Raises
         ------
         PipelineError
-            If `top` is less than 1, or `where` is not a plain condition over columns of descriptors.
+            If not one of `like`, `image` and `text` is given, `task` without `like`, `top` is less than 1, or `where` is not a
+            plain condition over columns of descriptors.
         FrameError
-            If `like` is of another shape, has no features, or was made with another version of a model.
+            If `like` is of another shape, has no features, or was made with another version of a model; if the text means
+            nothing to the encoder, or no descriptor has a text vector of it.
         SourceError
-            If there is no dataset, it cannot be read, or it holds no descriptor at the position.
+            If there is no dataset, it or the picture cannot be read, it holds no descriptor at the position, or a model file is
+            not there.
         """
-        return self.search_many(self._query(like)[None], top=top, where=where)[0]
+        _check_question(like, image, text, task)
+        _check_top(top)
+        where = None if where is None else check_where(where)
+        self._need()
+        if text is not None:
+            return self._search_text(get_image_encoder(encoder), text, top, where)
+        if image is not None:
+            return self._search_image(encoder, image, top, where)
+        features = self._query(like)
+        if task is not None:
+            return self._search_task(_checked(features[None])[0], task, top, where)
+        return self.search_many(features[None], top=top, where=where)[0]
 
     def search_many(self, features: Array, *, top: int = 10, where: str | None = None) -> list[list[Hit]]:
         """Return for each of several vectors the spans that are most alike; quicker than one by one.
@@ -109,15 +173,13 @@ class Index(Store):
         SourceError
             If there is no dataset, or it cannot be read.
         """
-        if top < 1:
-            raise PipelineError(f"top: expected 1 or more, got {top}", expected="1 or more", got=top)
+        _check_top(top)
         queries = comparable(_checked(features))
         where = None if where is None else check_where(where)
-        if self._need().count_rows() > IN_MEMORY_ROWS:
-            return [self._ask_lancedb(query, top, where) for query in queries]
+        if self._is_large():
+            return [_hits(*self._ask_lancedb("vector", query, top, where)) for query in queries]
         memory = self._in_memory()
-        allowed = None if where is None else self._allowed(memory, where)
-        rows, scores = best(memory.vectors, queries, top, allowed)
+        rows, scores = best(memory.vectors, queries, top, self._allowed(memory, where))
         return [_hits(memory.answers.take(r), s) for r, s in zip(rows, scores, strict=True)]
 
     def descriptor_at(self, position: str | Position) -> Descriptor:
@@ -144,6 +206,8 @@ class Index(Store):
             )
         return found[0]
 
+    # Ways to ask ------------------------------------------------------------------------------------------------------
+
     def _query(self, like: Any) -> Array:
         if isinstance(like, str | Position):
             like = self.descriptor_at(like)
@@ -151,29 +215,199 @@ class Index(Store):
             self._check_models([like], None)
         return like.semantic_features if isinstance(like, Descriptor) else np.asarray(like)
 
+    def _search_text(self, encoder: ImageEncoder, text: str, top: int, where: str | None) -> list[Hit]:
+        self._check_encoder(encoder)
+        query = np.asarray(encoder.encode([text]), np.float32)
+        if self._is_large():
+            return _hits(*self._ask_lancedb("text_vector", query[0], top, where))
+        memory = self._in_memory()
+        texts = self._texts(memory)
+        allowed = self._allowed(memory, where)
+        seen: Array = np.asarray(texts.any(axis=1))
+        if allowed is not None:
+            seen = seen & allowed
+        rows, scores = best(texts, query, top, seen)
+        return _hits(memory.answers.take(rows[0]), scores[0])
+
+    def _search_image(self, encoder: Any, image: Any, top: int, where: str | None) -> list[Hit]:
+        """Compare what both have: the valid parts of features, and text vectors."""
+        known = self._known_text_models()
+        looked = look_at(image, encoder if known else None, self._models(None))
+        queries = {
+            "vector": comparable(_checked(looked.semantic_features[None]))[0] * np.sqrt(sum(looked.feature_parts))
+        }
+        if looked.text_vector is not None and looked.text_model in known:
+            queries["text_vector"] = looked.text_vector.astype(np.float32)
+        if not self._is_large():
+            memory = self._in_memory()
+            scores = self._image_scores(queries, memory.vectors, memory.parts, lambda: self._texts(memory), looked)
+            allowed = self._allowed(memory, where)
+            if allowed is not None:
+                scores = np.where(allowed, scores, -np.inf)
+            order = np.argsort(-scores, kind="stable")[: min(top, int(np.isfinite(scores).sum()))]
+            return _hits(memory.answers.take(order), scores[order])
+        near = [self._ask_lancedb(name, _unit(q), _CANDIDATES * top, where)[0] for name, q in queries.items()]
+        ids = dict.fromkeys(i for table in near for i in table.column("descriptor_id").to_pylist())
+        rows = self._by_ids(ids, [*_ANSWER, "vector", "feature_parts", "text_vector"])
+        parts = _counted(rows.column("feature_parts"))
+        scores = self._image_scores(
+            queries, _rows_of(rows.column("vector"), NUM_FEATURES), parts, lambda: _text_rows(rows), looked
+        )
+        order = np.argsort(-scores, kind="stable")[:top]
+        return _hits(rows.select(_ANSWER).take(order), scores[order])
+
+    @staticmethod
+    def _image_scores(
+        queries: Mapping[str, Array], vectors: Array, parts: Array, texts: Any, looked: Descriptor
+    ) -> Array:
+        """Return the mean cosine of the picture's parts and of what is seen in it, (n,) float32."""
+        count = sum(looked.feature_parts)
+        scores = (vectors @ queries["vector"]) * np.sqrt(parts) / count
+        if "text_vector" in queries:
+            seen = texts()
+            told = seen.any(axis=1)
+            scores = np.where(told, (count * scores + seen @ queries["text_vector"]) / (count + 1), scores)
+        return np.asarray(scores, np.float32)
+
+    def _search_task(self, features: Array, task: str, top: int, where: str | None) -> list[Hit]:
+        TASKS.project(features, task)  # says so where it is only guessed
+        projection = TASKS.projection(task)
+        query = np.append(features @ projection.matrix, np.float32(1)).astype(np.float32)
+        if self._is_large():
+            table, products, variance = self._scan_task(query, projection, top, where)
+        else:
+            memory = self._in_memory()
+            projected = self._projected(memory, projection)
+            rows, found = best(projected.rows, query[None], top, self._allowed(memory, where))
+            table, products, variance = memory.answers.take(rows[0]), found[0], projected.variance
+        squared = np.maximum(float(query[:-1] @ query[:-1]) - 2 * products.astype(np.float64), 0)
+        return _hits(table, 1 - squared / (2 * max(variance, 1e-12)))
+
+    def _scan_task(self, query: Array, projection: Projection, top: int, where: str | None) -> tuple[Any, Array, float]:
+        """Look at every row of a large dataset, some thousands at a time: there is no index of what a task projects."""
+        import pyarrow as pa
+
+        tables, products, total, squares, count = [], [], np.zeros(256), 0.0, 0
+        for part in self._parts([*_ANSWER, "semantic_features"], where):
+            rows = _augmented(_rows_of(part.column("semantic_features"), NUM_FEATURES) @ projection.matrix)
+            total, squares, count = (
+                total + rows[:, :-1].sum(axis=0),
+                squares - 2 * float(rows[:, -1].sum()),
+                count + len(rows),
+            )
+            near, scores = best(rows, query[None], top)
+            tables.append(part.select(_ANSWER).take(near[0]))
+            products.append(scores[0])
+        if not tables:
+            return self.rows(columns=_ANSWER, limit=0), np.zeros(0), 1.0
+        joined, scores = pa.concat_tables(tables), np.concatenate(products)
+        order = np.argsort(-scores, kind="stable")[:top]
+        return joined.take(order), scores[order], squares / count - float((total / count) @ (total / count))
+
+    # What is held -----------------------------------------------------------------------------------------------------
+
+    def _is_large(self) -> bool:
+        return int(self._need().count_rows()) > IN_MEMORY_ROWS
+
     def _in_memory(self) -> _Memory:
         """Return the vectors of the newest version, read again where it is another one."""
-        if self._memory is None or self._memory.version != self.version:
-            version = self.version
-            table = self.rows(columns=[*_ANSWER, "vector"])
-            flat = table.column("vector").combine_chunks()
-            vectors = flat.flatten().to_numpy().reshape(-1, NUM_FEATURES)
-            self._memory = _Memory(version, table.select(_ANSWER).combine_chunks(), vectors)
+        version = self.version
+        if self._memory is None or self._memory.version != version:
+            table = self.rows(columns=[*_ANSWER, "vector", "feature_parts"])
+            vectors = _rows_of(table.column("vector"), NUM_FEATURES)
+            answers = table.select(_ANSWER).combine_chunks()
+            self._memory = _Memory(version, answers, vectors, _counted(table.column("feature_parts")))
         return self._memory
 
-    def _allowed(self, memory: _Memory, where: str) -> Array:
+    def _texts(self, memory: _Memory) -> Array:
+        if memory.texts is None:
+            memory.texts = _text_rows(self._in_order(memory, ["text_vector"]))
+        return memory.texts
+
+    def _projected(self, memory: _Memory, projection: Projection) -> _Projected:
+        key = f"{projection.task}\n{projection.version}"
+        if key not in memory.tasks:
+            features = _rows_of(self._in_order(memory, ["semantic_features"]).column(0), NUM_FEATURES)
+            rows = _augmented(features @ projection.matrix)
+            variance = float(rows[:, :-1].var(axis=0, dtype=np.float64).sum())
+            while len(memory.tasks) >= _MOST_TASKS:
+                memory.tasks.pop(next(iter(memory.tasks)))
+            memory.tasks[key] = _Projected(rows, variance)
+        return memory.tasks[key]
+
+    def _in_order(self, memory: _Memory, columns: list[str]) -> Any:
+        """Return further columns of the version in memory, in its order."""
+        table = self.rows(columns=["descriptor_id", *columns])
+        if not table.column("descriptor_id").equals(memory.answers.column("descriptor_id")):
+            order = {name: k for k, name in enumerate(table.column("descriptor_id").to_pylist())}
+            wanted = memory.answers.column("descriptor_id").to_pylist()
+            if not order.keys() >= set(wanted):
+                raise SourceError(
+                    f"{self.name} was changed while it was searched", source=self.name, hint="Search again."
+                )
+            table = table.take([order[name] for name in wanted])
+        return table.select(columns)
+
+    def _allowed(self, memory: _Memory, where: str | None) -> Array | None:
+        if where is None:
+            return None
         import pyarrow.compute as pc
 
         ids = self.rows(where, columns=["descriptor_id"]).column("descriptor_id")
         allowed: Array = pc.is_in(memory.answers.column("descriptor_id"), value_set=ids).to_numpy()
         return allowed
 
-    def _ask_lancedb(self, query: Array, top: int, where: str | None) -> list[Hit]:
-        asked = self._need().search(query, vector_column_name="vector").distance_type("dot").limit(top)
-        asked = asked if where is None else asked.where(where, prefilter=True)
+    def _known_text_models(self) -> set[str]:
+        version = self.version
+        if self._text_models is None or self._text_models[0] != version:
+            names = set(self.rows(columns=["text_model"]).column("text_model").unique().to_pylist())
+            self._text_models = version, names - {""}
+        return self._text_models[1]
+
+    def _check_encoder(self, encoder: ImageEncoder) -> None:
+        known = self._known_text_models()
+        if not known:
+            raise FrameError(
+                f"no descriptor in {self.name} has a text vector: expected some made with a sentence encoder",
+                expected=encoder.model_id,
+                hint="Put the models into a folder of HYPERFRAMES_MODELS and describe the sources again.",
+            )
+        if encoder.model_id not in known:
+            raise FrameError(
+                f"text vectors in {self.name} were made with {', '.join(sorted(known))}: got a question by "
+                f"{encoder.model_id}; results of different models cannot be compared",
+                expected=sorted(known),
+                got=encoder.model_id,
+                hint="Name the encoder they were made with (--encoder NAME), or describe the sources again.",
+            )
+
+    # Asking LanceDB ---------------------------------------------------------------------------------------------------
+
+    def _ask_lancedb(self, column: str, query: Array, top: int, where: str | None) -> tuple[Any, Array]:
+        """Return the nearest rows and their scores: by the vector index, what it has not seen yet by a scan."""
+        asked = self._need().search(query, vector_column_name=column).distance_type("dot").limit(top)
+        asked = asked.nprobes(NUM_PROBES).refine_factor(REFINED)
+        condition = (
+            where if column == "vector" else " and ".join(filter(None, ("text_model != ''", where and f"({where})")))
+        )
+        asked = asked if condition is None else asked.where(condition, prefilter=True)
         with self._reading(where):
             found = asked.select([*_ANSWER, "_distance"]).to_arrow()
-        return _hits(found, 1 - found.column("_distance").to_numpy())
+        return found, 1 - found.column("_distance").to_numpy()
+
+    def _by_ids(self, ids: Any, columns: list[str]) -> Any:
+        names = ", ".join(map(quoted, ids))
+        return self.rows(f"descriptor_id in ({names})" if names else "descriptor_id = ''", columns=columns)
+
+    def _parts(self, columns: list[str], where: str | None) -> Iterator[Any]:
+        """Yield the rows that meet the condition, some thousands at a time."""
+        import pyarrow as pa
+
+        asked = self._need().search()
+        asked = asked if where is None else asked.where(where)
+        with self._reading(where):
+            for part in asked.select(columns).to_batches(_AT_ONCE):
+                yield pa.Table.from_batches([part])
 
 
 def open_index(
@@ -231,3 +465,55 @@ def _checked(features: Array) -> Array:
 def _hits(table: Any, scores: Array) -> list[Hit]:
     ids, *columns = (table.column(name).to_pylist() for name in _ANSWER)
     return [Hit(*row) for row in zip(*columns, scores.astype(np.float64).tolist(), ids, strict=True)]
+
+
+def _check_question(like: Any, image: Any, text: str | None, task: str | None) -> None:
+    given = [name for name, value in (("like", like), ("image", image), ("text", text)) if value is not None]
+    if len(given) != 1:
+        raise PipelineError(
+            f"what is looked for: expected one of like, image and text, got {' and '.join(given) or 'none'}",
+            expected="one of like, image and text",
+            got=given,
+        )
+    if task is not None and like is None:
+        raise PipelineError(
+            f"a task compares features: expected it together with like, got it with {given[0]}",
+            expected="like",
+            got=given[0],
+            hint="Find a span by text or image first, then search for what is like it for the task.",
+        )
+
+
+def _check_top(top: int) -> None:
+    if top < 1:
+        raise PipelineError(f"top: expected 1 or more, got {top}", expected="1 or more", got=top)
+
+
+def _unit(vector: Array) -> Array:
+    return np.asarray(vector / max(float(np.linalg.norm(vector)), 1e-12), np.float32)
+
+
+def _augmented(projected: Array) -> Array:
+    """Return (n, 257): the scalar product with (query, 1) is half the query's squared length less half the distance's."""
+    halves = -0.5 * (projected.astype(np.float64) ** 2).sum(axis=1, keepdims=True)
+    return np.concatenate([projected, halves], axis=1).astype(np.float32)
+
+
+def _rows_of(column: Any, width: int) -> Array:
+    """Return a column of fixed-size lists without nulls as (n, width), C-contiguous."""
+    rows: Array = column.combine_chunks().flatten().to_numpy().reshape(-1, width)
+    return rows
+
+
+def _text_rows(table: Any) -> Array:
+    """Return the text vectors, (n, 384) float32, zero where there is none."""
+    column = table.column("text_vector").combine_chunks()
+    found = np.zeros((len(column), 384), np.float32)
+    found[column.is_valid().to_numpy(zero_copy_only=False)] = column.flatten().to_numpy().reshape(-1, 384)
+    return found
+
+
+def _counted(column: Any) -> Array:
+    """Return how many parts are valid, (n,) float32."""
+    flags = column.combine_chunks().flatten().to_numpy(zero_copy_only=False).reshape(-1, 4)
+    return np.asarray(flags.sum(axis=1), np.float32)
