@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -79,7 +80,9 @@ def test_what_was_recorded_makes_the_same_hyperframes_again(call, tmp_path):
     assert done.code == 0, done.err
     again = call("replay", journal)
     assert again.code == 0, again.err
-    assert "10 of 10 hyperframes made again" in again.out
+    made, of = re.search(r"(\d+) of (\d+) hyperframes made again", again.out).groups()
+    assert made == of
+    assert int(of) >= 10  # more where the machine held frames up until a time-out sealed them
 
 
 @pytest.mark.parametrize(
@@ -124,16 +127,20 @@ def test_a_run_without_a_frame_has_failed(call, tmp_path):
     assert "no such file" in done.err
 
 
+def written(folder):
+    """Whether a result has come: outputs are opened with the first one."""
+    return any(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_the_run_with_everything_accounted_for(number, tmp_path):
     out = [part for name in ("out.mp4", "out.jsonl") for part in ("--to", str(tmp_path / name))]
     command = [sys.executable, "-m", "hyperframes", "live", "--source", CLIP, "--json", "-p", "gaussian:sigma=1", *out]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    for line in process.stderr:
-        if "connected" in line:
-            break
-    time.sleep(0.5)
+    deadline = time.monotonic() + 60
+    while process.poll() is None and not written(tmp_path) and time.monotonic() < deadline:
+        time.sleep(0.01)
     os.kill(process.pid, number)
     out, _ = process.communicate(timeout=60)
     assert process.returncode == 0

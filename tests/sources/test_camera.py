@@ -17,6 +17,8 @@ from hyperframes.sources.recorded import replay
 
 PERIOD_NS = 33_333_333
 QUICK = Patience(lost_seconds=0.7)
+CALM = Patience(lost_seconds=20.0)
+"""Where silence is not the subject: a machine that others use falls silent for a second too."""
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +42,7 @@ def cameras(clips):
 
 
 def _capture(cameras, basket, camera=0, **options):
-    return Capture(cameras.url(camera), basket, seed=0, **{"patience": QUICK, **options})
+    return Capture(cameras.url(camera), basket, seed=0, **{"patience": CALM, **options})
 
 
 def _steps(basket, since=0):
@@ -114,7 +116,10 @@ def test_a_camera_that_is_gone_is_tried_until_it_is_there_again(cameras):
 @pytest.mark.parametrize("transport", ["tcp", "udp"])
 def test_a_frozen_camera_is_stale_then_lost_and_comes_back(cameras, transport):
     basket, other = Basket(), Basket()
-    with _capture(cameras, basket, transport=transport) as capture, _capture(cameras, other, 1):
+    with (
+        _capture(cameras, basket, transport=transport, patience=QUICK) as capture,
+        _capture(cameras, other, 1),
+    ):
         basket.wait_frames(10)
         other.wait_frames(10)
         cameras("freeze", 0)
@@ -131,7 +136,7 @@ def test_a_frozen_camera_is_stale_then_lost_and_comes_back(cameras, transport):
 @pytest.mark.slow
 def test_a_stopped_server_is_lost_within_the_limit(cameras):
     basket = Basket()
-    with _capture(cameras, basket):
+    with _capture(cameras, basket, patience=QUICK):
         basket.wait_frames(5)
         cameras.process.send_signal(signal.SIGSTOP)
         basket.wait(lambda b: b.named("lost"), 10)

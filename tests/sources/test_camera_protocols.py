@@ -16,6 +16,8 @@ from hyperframes.sources.camera import Capture
 from hyperframes.sources.patience import Patience
 
 QUICK = Patience(lost_seconds=0.7)
+CALM = Patience(lost_seconds=20.0)
+"""Where silence is not the subject: a machine that others use falls silent for a second too."""
 HEIGHT, WIDTH = 96, 128
 
 
@@ -115,20 +117,21 @@ def test_mpegts_over_tcp_comes_whole_and_is_connected_again(playing):
     command = (*playing, *_mpegts(f"tcp://127.0.0.1:{port}?listen=1"))
     with (
         sender(*command, listens_on=port),
-        Capture(f"tcp://127.0.0.1:{port}", basket, patience=QUICK, seed=0) as capture,
+        Capture(f"tcp://127.0.0.1:{port}", basket, patience=CALM, seed=0) as capture,
     ):
         basket.wait_frames(30)
         assert capture.status().clock == "arrival"
     assert _steps(basket) == {1}
     assert {f.capture_ns for f in basket.frames} == {None}
     again = Basket()
-    with Capture(f"tcp://127.0.0.1:{port}", again, patience=QUICK, seed=0):
+    with Capture(f"tcp://127.0.0.1:{port}", again, patience=CALM, seed=0):
         again.wait(lambda b: b.named("lost"))
-        with sender(*command, listens_on=port):
-            again.wait_frames(10)
-        again.wait(lambda b: len(b.named("lost")) > 1)
-        with sender(*command, listens_on=port):
-            again.wait_frames(10)
+        with sender(*command):  # it serves one client, and this one keeps trying: it may stop listening before one looks
+            again.wait_frames(10, 60)
+        lost = len(again.named("lost"))
+        again.wait(lambda b: len(b.named("lost")) > lost)
+        with sender(*command):
+            again.wait_frames(10, 60)
     assert again.named("restart")
 
 
@@ -153,7 +156,7 @@ def test_motion_jpeg_over_http_has_arrival_times_since_it_carries_none(playing):
     port, basket = free_port(), Basket()
     url = f"http://127.0.0.1:{port}/cam.mjpg"
     jpeg = ("-c:v", "mjpeg", "-q:v", "3", "-f", "mpjpeg", "-listen", "1", url)
-    with sender(*playing, *jpeg, listens_on=port), Capture(url, basket, patience=QUICK, seed=0):
+    with sender(*playing, *jpeg, listens_on=port), Capture(url, basket, patience=CALM, seed=0):
         basket.wait_frames(30)
     assert _steps(basket) == {1}
     assert basket.rate is None
