@@ -73,6 +73,9 @@ class Options:
     """Address of the Ray cluster that the ``ray`` executor uses; empty: this machine."""
     scheduling_policy: Literal["fifo", "priority_by_index", "priority_by_cost"] = "fifo"
     frame_dependency: Literal["independent", "sequential"] = "independent"
+    work_layout: str = ""
+    """Layout that operators get frames in, which come out as without it; empty: what `tune` found to be faster, if
+    anything was kept, else that of the source."""
     on_error: str = "fail"
     max_memory: int | None = None
     checksum: bool = False
@@ -124,6 +127,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "frame_dependency": ("independent", "sequential"),
     "on_size_change": ("scale", "split", "fail"),
     "layout": ("", "NHWC", "NCHW"),
+    "work_layout": ("", "NHWC", "NCHW"),
 }
 
 
@@ -577,10 +581,15 @@ class _Builder:
             self.ports.append(Port(name, "frames", spec, (), -1, None))
         self.num_sources = len(self.ports)
         wanted = pipeline.options
+        self.work_layout = "" if wanted.layout else wanted.work_layout
         if wanted.pixel_format != "native" or wanted.dtype or wanted.layout:
             for name in specs:
                 pixel_format = "" if wanted.pixel_format == "native" else wanted.pixel_format
                 self.names[name] = self.convert(self.names[name], pixel_format, wanted.dtype, wanted.layout)
+        self.layout = self.spec_of(next(iter(specs))).layout
+        if self.work_layout:
+            for name in specs:
+                self.names[name] = self.turned(self.names[name], self.work_layout)
 
     def ordered_stages(self) -> list[Stage]:
         stages = {stage.name: stage for stage in self.pipeline.stages}
@@ -599,6 +608,17 @@ class _Builder:
                 hint="Inputs are a source's name, a stage's name, or stage.output.",
             )
         return self.names[reference]
+
+    def spec_of(self, name: str) -> FrameSpec:
+        spec = self.ports[self.names[name]].spec
+        assert isinstance(spec, FrameSpec)
+        return spec
+
+    def turned(self, port: int, layout: str) -> int:
+        """Return a port that delivers `port` in `layout`, where it has channels to move."""
+        spec = self.ports[port].spec
+        moves = isinstance(spec, FrameSpec) and spec.is_picture and any(len(shape) == 3 for shape in spec.shapes)
+        return self.convert(port, layout=layout) if moves else port
 
     def convert(self, port: int, pixel_format: str = "", dtype: str = "", layout: str = "") -> int:
         """Return a port that delivers `port` in another format; one conversion serves all who ask for it."""
@@ -716,6 +736,8 @@ class _Builder:
 
     def sink_port(self, key: str, formats: Any) -> int:
         port = self.resolve(key, f"the sink of {key!r}")
+        if self.work_layout:
+            port = self.turned(port, self.layout)
         spec = self.ports[port].spec
         if formats is None or not isinstance(spec, FrameSpec) or not spec.is_picture:
             return port

@@ -21,7 +21,7 @@ def test_a_sweep_says_which_size_is_kept_and_plan_explains_it(call, array):
     assert outcome.err == ""
     told = json.loads(outcome.out)
     assert {
-        "source", "operators", "frames", "halo", "size", "workers", "frames_per_second", "decided_by", "knees", "costs",
+        "source", "operators", "frames", "halo", "size", "workers", "layout", "layouts_with_other_results", "frames_per_second", "decided_by", "knees", "costs",
         "copy_bytes_per_second", "cells", "created", "machine", "profile", "plot",
     } == set(told)  # fmt: skip
     assert told["halo"] == {"before": 1, "after": 1}

@@ -54,6 +54,7 @@ def profile_of(key=None, **changes):
         "halo": (2, 2),
         "frame_bytes": 48,
         "bandwidth": 20e9,
+        "layout": "NHWC",
     }
     return Profile(**{**values, **changes})
 
@@ -108,9 +109,9 @@ def test_frames_of_another_size_lend_their_costs_only():
     ("text", "said"),
     [
         ("{", "Expecting property name"),
-        ("[]", "expected format 1, got []"),
-        ('{"format": 99}', "expected format 1, got 99"),
-        ('{"format": 1}', "KeyError: 'key'"),
+        ("[]", "expected format 2, got []"),
+        ('{"format": 99}', "expected format 2, got 99"),
+        ('{"format": 2}', "KeyError: 'key'"),
         (json.dumps({**profile_of().to_json(), "size": 0}), "a size below 1 or a time below 0"),
         (json.dumps({**profile_of().to_json(), "bandwidth": -1}), "a size below 1 or a time below 0"),
         (json.dumps({**profile_of().to_json(), "costs": {}}), "a size below 1 or a time below 0"),
@@ -234,4 +235,41 @@ def test_results_do_not_depend_on_the_profile():
     after = hf.run(frames, "temporal_mean:radius=2")
     assert after.size == 5
     assert (after.array == before).all()
-    assert profile.FORMAT == 1
+    assert profile.FORMAT == 2
+
+
+COLOURS = np.random.default_rng(1).integers(0, 255, (40, 6, 8, 3), np.uint8)
+
+
+def _worked_in(frames=COLOURS, chain="temporal_median:radius=2", **options):
+    setup = set_up(Pipeline.of(frames, chain, to="null:", **options))
+    setup.close()
+    return list(setup.plan.conversions), setup.plan.fingerprint
+
+
+def _tuned_to(layout, chain="temporal_median:radius=2"):
+    save_profile(profile_of(profile_key(Pipeline.of(COLOURS, chain), hf.open(COLOURS).spec), layout=layout))
+
+
+def test_a_run_works_in_the_layout_that_was_tuned_and_returns_the_same():
+    before, plain = hf.run(COLOURS, "temporal_median:radius=2").value, _worked_in()
+    assert plain[0] == []
+    _tuned_to("NCHW")
+    assert _worked_in() == (["source->NCHW", "temporal_median->NHWC"], plain[1])  # a journal knows it by the same name
+    after = hf.run(COLOURS, "temporal_median:radius=2").value
+    assert after.spec == before.spec
+    assert after.data.tobytes() == before.data.tobytes()
+
+
+@pytest.mark.parametrize(
+    "options", [{"layout": "NHWC"}, {"work_layout": "NHWC"}, {"size": 8}, {"frame_dependency": "sequential"}]
+)
+def test_the_tuned_layout_gives_way_to_what_is_asked_for(options):
+    plain = _worked_in(**options)
+    _tuned_to("NCHW")
+    assert _worked_in(**options) == plain
+
+
+def test_a_tuned_layout_that_the_chain_refuses_is_left_alone():
+    _tuned_to("NCHW", "stabilize")
+    assert _worked_in(chain="stabilize")[0] == _worked_in(chain="stabilize", work_layout="NHWC")[0]

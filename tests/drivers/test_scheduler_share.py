@@ -8,7 +8,6 @@ import pytest
 import hyperframes as hf
 from hyperframes.operators import Contract, Operator, Output
 
-
 WAKES_NS = 200_000
 """What waking up takes at most on a machine that has a core to spare."""
 

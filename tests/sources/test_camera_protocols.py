@@ -126,7 +126,9 @@ def test_mpegts_over_tcp_comes_whole_and_is_connected_again(playing):
     again = Basket()
     with Capture(f"tcp://127.0.0.1:{port}", again, patience=CALM, seed=0):
         again.wait(lambda b: b.named("lost"))
-        with sender(*command):  # it serves one client, and this one keeps trying: it may stop listening before one looks
+        with sender(
+            *command
+        ):  # it serves one client, and this one keeps trying: it may stop listening before one looks
             again.wait_frames(10, 60)
         lost = len(again.named("lost"))
         again.wait(lambda b: len(b.named("lost")) > lost)

@@ -1,5 +1,6 @@
 """What a sweep found, drawn: files that are whole, show every cell, and need nothing from the network."""
 
+import dataclasses
 import re
 import sys
 from xml.etree import ElementTree
@@ -11,6 +12,22 @@ from hyperframes.errors import MissingExtraError, PipelineError
 from hyperframes.packing import Halo
 from hyperframes.tuning import Cell, Measurement, Sweep, save_plot
 from hyperframes.tuning.plots import page
+
+
+def in_two_layouts():
+    plain = found()
+    turned = [dataclasses.replace(cell, layout="NCHW") for cell in plain.cells]
+    return dataclasses.replace(plain, cells=(*plain.cells, *turned), unlike=("NCHW",))
+
+
+def test_every_layout_has_its_curve_and_heat_map(tmp_path):
+    text = page(in_two_layouts())
+    assert len(re.findall("<svg", text)) == 4
+    assert "Size x workers: NHWC<" in text
+    assert "Size x workers: NCHW, other results<" in text
+    assert len(re.findall('<td class="number">NCHW</td>', text)) == 8
+    pytest.importorskip("matplotlib")
+    assert save_plot(in_two_layouts(), tmp_path / "tune.png").stat().st_size > 20_000
 
 
 def found(*, noisy=False):

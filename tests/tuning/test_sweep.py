@@ -159,6 +159,62 @@ def test_workers_are_tried_in_powers_of_two_up_to_the_cores(cores, tried):
     assert default_workers(cores) == tried
 
 
+# Layouts --------------------------------------------------------------------------------------------------------------
+
+COLOURS = np.random.default_rng(4).integers(0, 255, (12, 6, 8, 3), np.uint8)
+
+
+def quicker_in(layout, by):
+    """What `model` says, but `by` times as fast in `layout`."""
+
+    def measured(pipeline, sample, size, workers, frames, viewed):
+        found = model(pipeline, sample, size, workers, frames, viewed)
+        gain = by if pipeline.options.work_layout == layout else 1.0
+        return Measurement(frames, found.seconds / gain, found.cpu_seconds / gain)
+
+    return measured
+
+
+def in_colour(measure=model, chain=CHAIN, options=None, **how):
+    return sweep(pipeline_of(COLOURS, chain, **options or {}), sizes=(8, 64), workers=[1], measure=measure, **how)
+
+
+@pytest.mark.parametrize(("gain", "layout"), [(0.9, "NHWC"), (1.02, "NHWC"), (1.2, "NCHW")])
+def test_another_layout_is_kept_where_it_is_faster_by_more_than_the_tolerance(gain, layout):
+    found = in_colour(quicker_in("NCHW", gain))
+    assert [cell.place for cell in found.cells] == [
+        ("NHWC", 8, 1), ("NHWC", 64, 1), ("NCHW", 8, 1), ("NCHW", 64, 1),
+    ]  # fmt: skip
+    assert (found.layout, found.size) == (layout, 64)
+    assert found.profile().layout == layout
+    assert found.cell(64, 1).layout == layout
+    assert found.unlike == ()
+    assert any(line.startswith(f"layout {layout}: at best NHWC ") for line in summary(found))
+
+
+def test_a_layout_with_other_results_is_measured_and_never_chosen():
+    found = in_colour(quicker_in("NCHW", 3.0), chain=["bilateral"])
+    assert found.unlike == ("NCHW",)
+    assert found.layout == "NHWC"
+    assert any("NCHW" in line and "other results" in line for line in summary(found))
+
+
+def test_a_layout_that_an_operator_refuses_is_invalid_with_its_reason():
+    found = in_colour(chain=["stabilize"])
+    assert found.layout == "NHWC"
+    assert "channels last" in found.cell(8, 1, "NCHW").invalid
+    assert any("NCHW cannot be used" in line for line in summary(found))
+
+
+def test_a_layout_that_somebody_fixed_is_the_only_one():
+    assert in_colour(options={"layout": "NCHW"}).layouts == ["NCHW"]
+    assert swept().layouts == ["NHWC"]  # nothing to turn
+    with pytest.raises(PipelineError, match="the layout is fixed to NCHW: there is nothing to try"):
+        in_colour(options={"layout": "NCHW"}, layouts=["NHWC"])
+    with pytest.raises(PipelineError, match="expected one of NHWC, NCHW, got 'CHW'"):
+        in_colour(layouts=["CHW"])
+
+
 # Real runs ------------------------------------------------------------------------------------------------------------
 
 

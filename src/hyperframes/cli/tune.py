@@ -1,4 +1,4 @@
-"""``hyperframes tune``: which size and how many workers suit a chain on this machine, measured."""
+"""``hyperframes tune``: which size, how many workers and which layout suit a chain on this machine, measured."""
 
 from __future__ import annotations
 
@@ -26,6 +26,12 @@ def tune(
     workers: Annotated[
         str | None, typer.Option(metavar="N,N,...", help="Numbers of workers to try; 1, 2, 4, ... up to the cores.")
     ] = None,
+    layouts: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NHWC,NCHW", help="Layouts to try; both where frames have channels and --layout does not fix it."
+        ),
+    ] = None,
     repetitions: Annotated[int, typer.Option(metavar="N", min=1, help="How often each pair is measured.")] = 3,
     max_memory: _options.MaxMemory = None,
     boundary: _options.Boundary = None,
@@ -46,10 +52,10 @@ def tune(
     as_json: _options.Json = False,
     debug: _options.Debug = False,
 ) -> None:
-    """Measure how fast a chain runs for every size and number of workers, and keep the best for --size auto.
+    """Measure how fast a chain runs for every size, number of workers and layout; keep the best for --size auto.
 
     Frames of the source are read into memory and repeated, so neither decoding nor writing is measured. The answer is
-    the smallest size within 3 % of the best.
+    the smallest size within 3 % of the best. Another layout is kept only where results are the same bit for bit.
 
     Example: hyperframes tune in.mp4 --operator temporal_mean:radius=2 --plot tune.html
     """
@@ -66,6 +72,7 @@ def tune(
         Pipeline.of(_build.source_of(source, rate, options), list(operator or []), **options),
         sizes=None if sizes is None else _options.numbers("sizes", sizes),
         workers=None if workers is None else _options.numbers("workers", workers),
+        layouts=None if layouts is None else [name.strip() for name in layouts.split(",")],
         repetitions=repetitions,
         max_memory=None if max_memory is None else _options.byte_size("max-memory", max_memory),
         told=(lambda done, total, cell: None) if quiet else _tell,
@@ -82,7 +89,7 @@ def tune(
 
 def _tell(done: int, total: int, cell: Cell | None) -> None:
     """Say how far it is: one line that is rewritten on a terminal, else a plain line for every tenth."""
-    at = "starting" if cell is None else f"size {cell.size}, workers {cell.workers}"
+    at = "starting" if cell is None else f"size {cell.size}, workers {cell.workers}, {cell.layout}"
     line = f"measured {done} of {total} ({at})"
     if sys.stderr.isatty():
         print(f"\r\x1b[K{line}", end="\n" if done == total else "", file=sys.stderr, flush=True)
@@ -98,17 +105,18 @@ def _print(found: Sweep, profile: Path | None, plot: Path | None) -> None:
     from hyperframes.tuning.sweep import summary
 
     console = _show.console()
-    workers = sorted({cell.workers for cell in found.cells})
+    columns = sorted({(found.layouts.index(cell.layout), cell.layout, cell.workers) for cell in found.cells})
     table = Table(box=None, pad_edge=False, padding=(0, 2), header_style="bold")
     table.add_column("size", justify="right")
-    for count in workers:
-        for heading in (f"frames/s, workers {count}", "+-", "per CPU s"):
+    for _, layout, count in columns:
+        named = f"frames/s, workers {count}" + (f", {layout}" if len(found.layouts) > 1 else "")
+        for heading in (named, "+-", "per CPU s"):
             table.add_column(heading, justify="right")
     for size in sorted({cell.size for cell in found.cells}):
         row: list[Any] = [str(size)]
-        for count in workers:
-            cell = found.cell(size, count)
-            mark = "bold green" if (size, count) == (found.size, found.workers) else ""
+        for _, layout, count in columns:
+            cell = found.cell(size, count, layout)
+            mark = "bold green" if cell.place == (found.layout, found.size, found.workers) else ""
             numbers = (cell.frames_per_second, cell.deviation, cell.frames_per_cpu_second)
             row += [Text(number_text(n) if cell.measurements else "-", mark) for n in numbers]
         table.add_row(*row)

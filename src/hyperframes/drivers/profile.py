@@ -38,7 +38,7 @@ __all__ = [
     "tuned_size",
 ]
 
-FORMAT = 1
+FORMAT = 2
 """Raised when the meaning of a profile file changes; files of another format are ignored."""
 
 
@@ -93,6 +93,8 @@ class Profile:
     """Of one source frame."""
     bandwidth: float
     """Bytes a second that a copy on one thread moves, reads and writes counted."""
+    layout: str
+    """The order of axes that was fastest for the operators, with the same results bit for bit."""
 
     def costs_for(self, workers: int) -> Costs:
         """Return the costs measured with as many workers, or with the number nearest to it."""
@@ -135,6 +137,7 @@ class Profile:
                 halo=(int(told["halo"][0]), int(told["halo"][1])),
                 frame_bytes=int(told["frame_bytes"]),
                 bandwidth=float(told["bandwidth"]),
+                layout=str(told["layout"]),
             )
         except (KeyError, TypeError, AttributeError, IndexError) as error:
             raise ValueError(f"{type(error).__name__}: {error}") from error
@@ -149,6 +152,8 @@ class Profile:
         possible &= self.knees.keys() == self.rates.keys()
         if not possible:
             raise ValueError("a size below 1 or a time below 0")
+        if self.layout not in {"NHWC", "NCHW"}:
+            raise ValueError(f"no layout: {self.layout!r}")
 
 
 @dataclass(frozen=True, slots=True)

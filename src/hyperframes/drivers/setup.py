@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hyperframes.drivers.execute import steps_of
 from hyperframes.drivers.machine import available_memory, check_process_limit, machine_facts
@@ -234,7 +234,7 @@ def set_up(pipeline: Pipeline, *, open_sinks: bool = True) -> Setup:
         _check_places(sources, sinks)
         specs = {name: source.spec for name, source in sources.items()}
         accepts = {key: sink.accepts for key, sink in sinks.items()}
-        plan = plan_pipeline(pipeline, specs, accepts)
+        plan = _in_tuned_layout(pipeline, plan_pipeline(pipeline, specs, accepts), specs, accepts)
         for key, sink in sinks.items():
             _check_kind(key, sink, plan)
         resources = [group.resource for group in plan.groups] or ["compute"]
@@ -250,6 +250,32 @@ def set_up(pipeline: Pipeline, *, open_sinks: bool = True) -> Setup:
             setup.warnings.append(crowded)
         stack.pop_all()
         return setup
+
+
+def _in_tuned_layout(
+    pipeline: Pipeline, plan: Plan, specs: Mapping[str, FrameSpec], accepts: Mapping[str, Any]
+) -> Plan:
+    """Return the plan in the layout that a sweep found to be faster with equal results; `plan` where there is none.
+
+    It is known under the name of `plan`: an interrupted run goes on whatever was tuned since. Stages with state stay as
+    they are, since a journal holds theirs by place.
+    """
+    options = pipeline.options
+    if options.size != "auto" or options.layout or options.work_layout or len(specs) != 1 or not plan.sinks:
+        return plan
+    if any(group.sequential for group in plan.groups):
+        return plan
+    (spec,) = specs.values()
+    profile = find_profile(profile_key(pipeline, spec)).profile
+    if profile is None or profile.layout == spec.layout:
+        return plan
+    worked = pipeline.replace(options=dataclasses.replace(options, work_layout=profile.layout))
+    try:
+        turned = plan_pipeline(worked, specs, accepts)
+    except PipelineError:
+        return plan
+    same = all(turned.ports[turned.sinks[key]].spec == plan.ports[port].spec for key, port in plan.sinks.items())
+    return dataclasses.replace(turned, fingerprint=plan.fingerprint) if same else plan
 
 
 def _check_places(sources: Mapping[str, Source], sinks: Mapping[str, Sink]) -> None:

@@ -84,13 +84,15 @@ def _matplotlib() -> Any:
 
 
 def _draw(found: Sweep, path: Path) -> None:
-    figure = _matplotlib()(figsize=(12, 9), dpi=110, layout="constrained")
-    curve, heat = figure.subplots(2, 1, height_ratios=(3, 2))
-    _draw_curve(curve, found)
-    _draw_heat(figure, heat, found)
-    figure.suptitle(
-        f"{' + '.join(found.operators)} over {found.spec}: size {found.size}, {_workers_text(found.workers)}"
-    )
+    facets = _facets(found)
+    figure = _matplotlib()(figsize=(12 * len(facets), 9), dpi=110, layout="constrained")
+    axes = figure.subplots(2, len(facets), height_ratios=(3, 2), squeeze=False, sharey="row")
+    for column, (title, facet) in enumerate(facets):
+        _draw_curve(axes[0][column], facet)
+        _draw_heat(figure, axes[1][column], facet, _best(found))
+        axes[0][column].set_title(title)
+    chosen = f"size {found.size}, {_workers_text(found.workers)}{_layout_text(found)}"
+    figure.suptitle(f"{' + '.join(found.operators)} over {found.spec}: {chosen}")
     figure.savefig(path)
 
 
@@ -119,11 +121,10 @@ def _draw_curve(axes: Any, found: Sweep) -> None:
     axes.legend()
 
 
-def _draw_heat(figure: Any, axes: Any, found: Sweep) -> None:
+def _draw_heat(figure: Any, axes: Any, found: Sweep, best: float) -> None:
     sizes, workers = _sizes(found), _workers(found)
     rows = [[_rate(found, size, count) for size in sizes] for count in workers]
-    image = axes.imshow(rows, aspect="auto", cmap="viridis", vmin=0)
-    best = max(rate for row in rows for rate in row if not math.isnan(rate))
+    image = axes.imshow(rows, aspect="auto", cmap="viridis", vmin=0, vmax=best)
     for y, row in enumerate(rows):
         for x, rate in enumerate(row):
             text = "invalid" if math.isnan(rate) else number_text(rate)
@@ -161,9 +162,7 @@ def page(found: Sweep) -> str:
     """Return one page: figures, curve, heat map and table; inline SVG, light and dark, no script and no network."""
     sections = [
         _tiles(found),
-        _section("Throughput over size", _curve_note(found), _curve(found, by_cpu=False) + _legend(found)),
-        _by_cpu(found),
-        _section("Size x workers", "Frames/s; the frame marks the knee.", _heat(found)),
+        *(_facet(title, facet, found) for title, facet in _facets(found)),
         _section("What was measured", _measured_note(found), _table(found)),
     ]
     title = " + ".join(found.operators) or "no operator"
@@ -178,11 +177,25 @@ def _section(heading: str, note: str, drawing: str) -> str:
     return f'<section><h2>{heading}</h2><p class="quiet">{escape(note)}</p>{drawing}</section>'
 
 
-def _by_cpu(found: Sweep) -> str:
+def _facet(title: str, found: Sweep, whole: Sweep) -> str:
+    """Return curves and heat map of one layout, on the scale of all."""
+    curve = _curve(found, whole, by_cpu=False) + _legend(found)
+    heat = _heat(found, _best(whole))
+    of = f": {title}" if title else ""
+    return "\n".join(
+        (
+            _section(f"Throughput over size{of}", _curve_note(found), curve),
+            _by_cpu(found, whole),
+            _section(f"Size x workers{of}", "Frames/s; the frame marks the knee.", heat),
+        )
+    )
+
+
+def _by_cpu(found: Sweep, whole: Sweep) -> str:
     if not found.noisy:
         return ""
     note = "The machine was busy while it was measured; processor time is what it would take alone, and decides. Ring: knee."
-    return _section("Frames per second of processor time", note, _curve(found, by_cpu=True) + _legend(found))
+    return _section("Frames per second of processor time", note, _curve(found, whole, by_cpu=True) + _legend(found))
 
 
 def _tiles(found: Sweep) -> str:
@@ -190,6 +203,7 @@ def _tiles(found: Sweep) -> str:
     tiles = (
         ("size", str(found.size), f"smallest within 3 % of the best, halo {found.halo.before} + {found.halo.after}"),
         ("workers", str(found.workers), "fewest within 3 % of the best"),
+        *((("layout", found.layout, "fastest with the same results"),) if len(found.layouts) > 1 else ()),
         ("frames a second", number_text(found.frames_per_second), f"frames of {bytes_text(found.frame_bytes)}"),
         ("fixed cost", seconds_text(costs.fixed_seconds), "of a hyperframe, whatever its size"),
         ("frame cost", seconds_text(costs.frame_seconds), "of every frame, halo included"),
@@ -217,10 +231,10 @@ def _measured_note(found: Sweep) -> str:
 class _Scale:
     """Places of sizes (logarithmic) and rates on the drawing."""
 
-    def __init__(self, found: Sweep, *, by_cpu: bool) -> None:
-        sizes, self._by_cpu = _sizes(found), by_cpu
+    def __init__(self, whole: Sweep, *, by_cpu: bool) -> None:
+        sizes, self._by_cpu = _sizes(whole), by_cpu
         self._low, self._high = math.log(sizes[0]), math.log(max(sizes[-1], sizes[0] + 1))
-        self.top = 1.08 * max(self.rate(cell) + self.deviation(cell) for cell in found.valid)
+        self.top = 1.08 * max(self.rate(cell) + self.deviation(cell) for cell in whole.valid)
 
     def rate(self, cell: Cell) -> float:
         return cell.frames_per_cpu_second if self._by_cpu else cell.frames_per_second
@@ -239,8 +253,8 @@ class _Scale:
         return TOP + (1 - rate / self.top) * (HEIGHT - TOP - BOTTOM)
 
 
-def _curve(found: Sweep, *, by_cpu: bool) -> str:
-    scale = _Scale(found, by_cpu=by_cpu)
+def _curve(found: Sweep, whole: Sweep, *, by_cpu: bool) -> str:
+    scale = _Scale(whole, by_cpu=by_cpu)
     parts = list(_grid(found, scale))
     for number, workers in enumerate(_workers(found)):
         cells = _measured(found, workers)
@@ -294,10 +308,9 @@ def _legend(found: Sweep) -> str:
     return f'<div class="legend">{items}</div>'
 
 
-def _heat(found: Sweep) -> str:
+def _heat(found: Sweep, best: float) -> str:
     sizes, workers = _sizes(found), _workers(found)
     wide, high = (WIDTH - LEFT - RIGHT) / len(sizes), 44
-    best = max(cell.frames_per_second for cell in found.valid)
     parts = []
     for row, count in enumerate(workers):
         y = TOP + row * high
@@ -327,10 +340,11 @@ def _heat_cell(cell: Cell, x: float, y: float, wide: float, high: float, share: 
 
 
 def _table(found: Sweep) -> str:
-    heads = ("workers", "size", "frames/s", "deviation", "frames/s of processor time", "repetitions", "")
+    heads = ("layout", "workers", "size", "frames/s", "deviation", "frames/s of processor time", "repetitions", "")
     rows = []
     for cell in found.cells:
         numbers = (
+            cell.layout,
             str(cell.workers),
             str(cell.size),
             number_text(cell.frames_per_second) if cell.measurements else "-",
@@ -359,6 +373,23 @@ def _nice(step: float) -> float:
 
 def _workers_text(workers: int) -> str:
     return count_text(workers, "worker")
+
+
+def _facets(found: Sweep) -> list[tuple[str, Sweep]]:
+    """Return one sweep for each layout that was measured, with what to call it."""
+    measured = [layout for layout in found.layouts if found.of_layout(layout).valid]
+    if len(found.layouts) == 1:
+        return [("", found)]
+    other = dict.fromkeys(found.unlike, ", other results")
+    return [(layout + other.get(layout, ""), found.of_layout(layout)) for layout in measured]
+
+
+def _best(found: Sweep) -> float:
+    return max(cell.frames_per_second for cell in found.valid)
+
+
+def _layout_text(found: Sweep) -> str:
+    return f", {found.layout}" if len(found.layouts) > 1 else ""
 
 
 def _sizes(found: Sweep) -> list[int]:

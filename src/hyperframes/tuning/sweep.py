@@ -1,4 +1,4 @@
-"""A sweep: how fast a chain runs for every size and number of workers, on real frames, and what follows from that."""
+"""A sweep: how fast a chain runs for every size, number of workers and layout, on real frames, and what follows."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ from hyperframes.drivers.machine import available_memory, machine_facts
 from hyperframes.drivers.profile import Costs, Profile, ProfileKey, profile_key
 from hyperframes.drivers.quantity import bytes_text, count_text, rate_text, seconds_text
 from hyperframes.errors import PipelineError
+from hyperframes.frames import Records
 from hyperframes.packing import Halo
+from hyperframes.pipeline import check_choice
 from hyperframes.scheduling.sizing import knee, sweep_sizes
-from hyperframes.sinks import open_sink
+from hyperframes.sinks import MemorySink, open_sink
 from hyperframes.sources import open_source
 from hyperframes.tuning.roofline import copy_limit
 from hyperframes.tuning.sample import MOST_BYTES, Repeated, take_sample
@@ -25,6 +27,7 @@ from hyperframes.tuning.sample import MOST_BYTES, Repeated, take_sample
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from hyperframes.drivers.setup import Setup
     from hyperframes.frames import Clip
     from hyperframes.instruments import Observation
     from hyperframes.pipeline import Pipeline
@@ -40,6 +43,8 @@ MOST_FRAMES = 1 << 20
 ROUNDS = 3
 """Hyperframes measured for each worker, at least."""
 REPETITIONS = 3
+ALIKE_FRAMES = 40
+"""Frames over which results in two layouts are compared."""
 
 
 class Measurement(NamedTuple):
@@ -53,7 +58,7 @@ class Measurement(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One size with one number of workers."""
+    """One size with one number of workers in one layout."""
 
     size: int
     workers: int
@@ -63,6 +68,13 @@ class Cell:
     measurements: tuple[Measurement, ...] = ()
     invalid: str = ""
     """Why it could not be measured; empty where it was."""
+    layout: str = "NHWC"
+    """In which operators got the frames."""
+
+    @property
+    def place(self) -> tuple[str, int, int]:
+        """Layout, size and workers, which no other cell of a sweep shares."""
+        return self.layout, self.size, self.workers
 
     @property
     def rates(self) -> list[float]:
@@ -92,6 +104,7 @@ class Cell:
         return {
             "size": self.size,
             "workers": self.workers,
+            "layout": self.layout,
             "frames_per_second": self.frames_per_second,
             "deviation": self.deviation,
             "frames_per_cpu_second": self.frames_per_cpu_second,
@@ -111,12 +124,32 @@ class Sweep:
     frame_bytes: int
     halo: Halo
     cells: tuple[Cell, ...]
-    """By workers, then size."""
+    """By layout, the source's own first, then workers, then size."""
     bandwidth: float
     """Bytes a second of a copy on one thread."""
     noisy: bool = False
     """Whether repetitions differ by more than the tolerance, so that processor time decides about the size."""
     created: str = ""
+    unlike: tuple[str, ...] = ()
+    """Layouts in which the results are not the same bit for bit: measured, never chosen."""
+
+    @property
+    def layouts(self) -> list[str]:
+        """All that were tried, the source's own first."""
+        return list(dict.fromkeys(cell.layout for cell in self.cells))
+
+    @property
+    def layout(self) -> str:
+        """The source's own, unless another one is faster by more than the tolerance with the same results."""
+        best: dict[str, float] = {}
+        for cell in self.valid:
+            rate = cell.frames_per_cpu_second if self.noisy else cell.frames_per_second
+            best[cell.layout] = max(best.get(cell.layout, 0.0), rate)
+        chosen, *others = [name for name in self.layouts if name in best and name not in self.unlike]
+        for other in others:
+            if best[other] * (1 - TOLERANCE) > best[chosen]:
+                chosen = other
+        return chosen
 
     @property
     def valid(self) -> list[Cell]:
@@ -124,10 +157,15 @@ class Sweep:
         return [cell for cell in self.cells if cell.measurements]
 
     @property
+    def _chosen(self) -> list[Cell]:
+        layout = self.layout
+        return [cell for cell in self.valid if cell.layout == layout]
+
+    @property
     def workers(self) -> int:
         """The fewest workers whose best is within the tolerance of the best of all."""
         best: dict[int, float] = {}
-        for cell in self.valid:
+        for cell in self._chosen:
             best[cell.workers] = max(best.get(cell.workers, 0.0), cell.frames_per_second)
         return knee(best, TOLERANCE)
 
@@ -141,13 +179,18 @@ class Sweep:
         """Measured at the knee."""
         return self.cell(self.size, self.workers).frames_per_second
 
-    def cell(self, size: int, workers: int) -> Cell:
-        """Return one cell."""
-        return next(cell for cell in self.cells if (cell.size, cell.workers) == (size, workers))
+    def of_layout(self, layout: str) -> Sweep:
+        """Return what was found in one layout, as if no other had been tried."""
+        return dataclasses.replace(self, cells=tuple(c for c in self.cells if c.layout == layout), unlike=())
+
+    def cell(self, size: int, workers: int, layout: str = "") -> Cell:
+        """Return one cell, of the chosen layout where none is named."""
+        place = (layout or self.layout, size, workers)
+        return next(cell for cell in self.cells if cell.place == place)
 
     def knee(self, workers: int) -> int:
         """Return the smallest size within the tolerance of the best for `workers`."""
-        cells = [cell for cell in self.valid if cell.workers == workers]
+        cells = [cell for cell in self._chosen if cell.workers == workers]
         if self.noisy:
             return knee({cell.size: cell.frames_per_cpu_second for cell in cells}, TOLERANCE)
         return knee({cell.size: cell.frames_per_second for cell in cells}, TOLERANCE)
@@ -156,9 +199,9 @@ class Sweep:
         """Return s and t of W3 for every number of workers."""
         return {
             workers: fit_costs(
-                [cell for cell in self.valid if cell.workers == workers], self.halo.total, by_cpu=self.noisy
+                [cell for cell in self._chosen if cell.workers == workers], self.halo.total, by_cpu=self.noisy
             )
-            for workers in sorted({cell.workers for cell in self.valid})
+            for workers in sorted({cell.workers for cell in self._chosen})
         }
 
     def profile(self) -> Profile:
@@ -176,6 +219,7 @@ class Sweep:
             halo=(self.halo.before, self.halo.after),
             frame_bytes=self.frame_bytes,
             bandwidth=self.bandwidth,
+            layout=self.layout,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -187,6 +231,8 @@ class Sweep:
             "halo": {"before": self.halo.before, "after": self.halo.after},
             "size": self.size,
             "workers": self.workers,
+            "layout": self.layout,
+            "layouts_with_other_results": list(self.unlike),
             "frames_per_second": self.frames_per_second,
             "decided_by": "frames_per_cpu_second" if self.noisy else "frames_per_second",
             "knees": {str(workers): self.knee(workers) for workers in self.costs()},
@@ -215,6 +261,7 @@ def sweep(
     *,
     sizes: Sequence[int] | None = None,
     workers: Sequence[int] | None = None,
+    layouts: Sequence[str] | None = None,
     frames: int = 1,
     repetitions: int = REPETITIONS,
     max_memory: int | None = None,
@@ -232,6 +279,9 @@ def sweep(
         Core frames to try; default 8 to 256, more over small rows.
     workers : sequence of int, optional
         Compute workers to try; default 1, 2, 4, ... up to the cores.
+    layouts : sequence of {'NHWC', 'NCHW'}, optional
+        In which operators get the frames, which are turned before and back after, and that counts; default: both, where
+        the frames have channels and nobody has fixed it. The source's own is always among them.
     frames : int
         Frames measured in each cell, at least; also three hyperframes for each worker, and what takes 0.4 s.
     repetitions : int
@@ -247,7 +297,7 @@ def sweep(
     Raises
     ------
     PipelineError
-        If the pipeline cannot run, has more than one source, or no cell is left.
+        If the pipeline cannot run, has more than one source, layouts beside a fixed one, or no cell is left.
 
     Notes
     -----
@@ -267,7 +317,11 @@ def sweep(
     workers = workers or default_workers(machine_facts().cores)
     pipeline = pipeline.replace(options=dataclasses.replace(pipeline.options, max_memory=budget))
     sizes = sizes or sweep_sizes(spec.nbytes)
-    cells, halo = _cells(pipeline, sample, sorted(set(sizes)), sorted(set(workers)), budget)
+    cells: list[Cell] = []
+    turned = {layout: _turned(pipeline, layout) for layout in _layouts(pipeline, sample, layouts)}
+    for layout, worked in turned.items():
+        cells += _cells(worked, sample, sorted(set(sizes)), sorted(set(workers)), budget, layout, alone=not cells)
+    halo = _set_up(pipeline, sample).plan.operator_halo
     valid = [cell for cell in cells if not cell.invalid]
     if not valid:
         raise PipelineError(
@@ -276,19 +330,19 @@ def sweep(
     total = 1 + len(valid) * repetitions
     told(0, total, None)
     # Once for the order of magnitude: kernels are compiled or loaded, libraries set up.
-    first = measure(pipeline, sample, valid[0].size, valid[0].workers, _measured_frames(valid[0], frames), False)
-    rate = first.frames / max(1e-9, first.seconds) / valid[0].parallel
-    counts = {(cell.size, cell.workers): _measured_frames(cell, frames, rate * cell.parallel) for cell in valid}
+    head = valid[0]
+    first = measure(turned[head.layout], sample, head.size, head.workers, _measured_frames(head, frames), False)
+    rate = first.frames / max(1e-9, first.seconds) / head.parallel
+    counts = {cell.place: _measured_frames(cell, frames, rate * cell.parallel) for cell in valid}
     viewed = viewed and max(counts.values()) * 2 * spec.nbytes <= MOST_BYTES
     told(1, total, None)
-    taken: dict[tuple[int, int], list[Measurement]] = {place: [] for place in counts}
+    taken: dict[tuple[str, int, int], list[Measurement]] = {place: [] for place in counts}
     for done, cell in enumerate(_interleaved(valid, repetitions), 2):
-        place = (cell.size, cell.workers)
-        taken[place].append(measure(pipeline, sample, *place, counts[place], viewed))
+        worked = turned[cell.layout]
+        taken[cell.place].append(measure(worked, sample, cell.size, cell.workers, counts[cell.place], viewed))
         told(done, total, cell)
-    measured = tuple(
-        dataclasses.replace(cell, measurements=tuple(taken.get((cell.size, cell.workers), ()))) for cell in cells
-    )
+    measured = tuple(dataclasses.replace(cell, measurements=tuple(taken.get(cell.place, ()))) for cell in cells)
+    own, *others = [layout for layout in turned if any(cell.layout == layout for cell in valid)]
     return Sweep(
         key=profile_key(pipeline, spec),
         source=name,
@@ -299,6 +353,7 @@ def sweep(
         cells=measured,
         bandwidth=copy_limit(1).bytes_per_second,
         noisy=_is_noisy(measured),
+        unlike=tuple(layout for layout in others if not _alike(turned[own], turned[layout], sample)),
         created=datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
     )
 
@@ -309,6 +364,52 @@ def _only_source(pipeline: Pipeline) -> list[Any]:
             f"tuning measures pipelines of one source: got {len(pipeline.sources)}", got=len(pipeline.sources)
         )
     return list(pipeline.sources.values())
+
+
+def _layouts(pipeline: Pipeline, sample: Clip, wanted: Sequence[str] | None) -> list[str]:
+    """Return the layouts to try, the one that operators get without being turned first."""
+    own = pipeline.options.layout or sample.spec.layout
+    if wanted is not None:
+        for name in wanted:
+            check_choice("layout", name or "''")
+        if pipeline.options.layout:
+            raise PipelineError(
+                f"the layout is fixed to {own}: there is nothing to try", hint="Leave out --layout or --layouts."
+            )
+        return list(dict.fromkeys([own, *wanted]))
+    other = "NCHW" if own == "NHWC" else "NHWC"
+    if pipeline.options.layout or _set_up(pipeline, sample).plan.conversions == _conversions(pipeline, sample, other):
+        return [own]  # fixed, or nothing to turn
+    return [own, other]
+
+
+def _conversions(pipeline: Pipeline, sample: Clip, layout: str) -> tuple[str, ...]:
+    try:
+        return _set_up(_turned(pipeline, layout), sample).plan.conversions
+    except PipelineError:  # tried all the same, so that the sweep says why it cannot be
+        return (layout,)
+
+
+def _turned(pipeline: Pipeline, layout: str) -> Pipeline:
+    if pipeline.options.layout:
+        return pipeline
+    return pipeline.replace(options=dataclasses.replace(pipeline.options, work_layout=layout))
+
+
+def _alike(one: Pipeline, other: Pipeline, sample: Clip) -> bool:
+    """Return whether two pipelines make the same of the sample, bit for bit."""
+    results = []
+    for pipeline in (one, other):
+        worked = _pipeline(pipeline, Repeated(sample, min(ALIKE_FRAMES, len(sample.pts))), 8, 1)
+        results.append(run(worked.replace(sinks=dict.fromkeys(worked.sinks, MemorySink()))).value)
+    first, second = (r.columns.values() if isinstance(r, Records) else r.planes for r in results)
+    return all(a.dtype == b.dtype and a.tobytes() == b.tobytes() for a, b in zip(first, second, strict=True))
+
+
+def _set_up(pipeline: Pipeline, sample: Clip, workers: int = 1) -> Setup:
+    setup = set_up(_pipeline(pipeline, Repeated(sample, 1), 1, workers), open_sinks=True)
+    setup.close()
+    return setup
 
 
 def _interleaved(cells: Sequence[Cell], repetitions: int) -> Iterable[Cell]:
@@ -329,13 +430,25 @@ def _is_noisy(cells: Iterable[Cell]) -> bool:
 
 
 def _cells(
-    pipeline: Pipeline, sample: Clip, sizes: Sequence[int], workers: Sequence[int], budget: int
-) -> tuple[list[Cell], Halo]:
-    """Return every cell, those that cannot be measured with the reason, and the halo of the chain."""
+    pipeline: Pipeline,
+    sample: Clip,
+    sizes: Sequence[int],
+    workers: Sequence[int],
+    budget: int,
+    layout: str,
+    *,
+    alone: bool,
+) -> list[Cell]:
+    """Return every cell of one layout, those that cannot be measured with the reason; `alone`, that is an error."""
     cells = []
     for count in workers:
-        setup = set_up(_pipeline(pipeline, Repeated(sample, 1), 1, count), open_sinks=False)
-        setup.close()
+        try:
+            setup = _set_up(pipeline, sample, count)
+        except PipelineError as error:
+            if alone:
+                raise
+            cells += [Cell(size, count, 1, invalid=str(error), layout=layout) for size in sizes]
+            continue
         parallel, cut = max(setup.workers.values()), next(iter(setup.warnings), "")
         for size in sizes:
             setup.size = size
@@ -344,9 +457,8 @@ def _cells(
                 why = cut
             elif need > budget:
                 why = f"needs {bytes_text(need)}: {bytes_text(budget)} are allowed"
-            cells.append(Cell(size, count, parallel, invalid=why))
-        halo = setup.plan.operator_halo
-    return cells, halo
+            cells.append(Cell(size, count, parallel, invalid=why, layout=layout))
+    return cells
 
 
 def _pipeline(pipeline: Pipeline, source: Any, size: int, workers: int) -> Pipeline:
@@ -445,6 +557,8 @@ def summary(found: Sweep) -> list[str]:
         f"a hyperframe costs {seconds_text(costs.fixed_seconds)} whatever its size, "
         + f"a frame {seconds_text(costs.frame_seconds)}",
     ]
+    if len(found.layouts) > 1:
+        lines.append(_layouts_text(found))
     if found.noisy:
         lines.append(
             f"the machine was busy: repetitions differ by more than {TOLERANCE:.0%}, so frames a second of processor "
@@ -454,3 +568,12 @@ def summary(found: Sweep) -> list[str]:
     if left:
         lines.append(f"{count_text(left, 'cell')} left out: {next(c.invalid for c in found.cells if c.invalid)}")
     return lines
+
+
+def _layouts_text(found: Sweep) -> str:
+    told = []
+    for layout in found.layouts:
+        rates = [cell.frames_per_second for cell in found.valid if cell.layout == layout]
+        why = " (other results, so never chosen)" if layout in found.unlike else ""
+        told.append(f"{layout} {rate_text(max(rates))}{why}" if rates else f"{layout} cannot be used")
+    return f"layout {found.layout}: at best {', '.join(told)}"
