@@ -78,4 +78,6 @@ class Registry:
 operators = Registry("operator", "hyperframes.operators")
 sources = Registry("source", "hyperframes.sources")
 sinks = Registry("sink", "hyperframes.sinks")
+networks = Registry("network", "hyperframes.networks")
+"""Trained networks by kind: ``networks.get(kind)(path)`` is a function from arrays to arrays, whatever computes it."""
 encoders = Registry("encoder", "hyperframes.encoders")

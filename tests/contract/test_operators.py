@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.neural.networks import networks
 from tests.operators.onnx_files import means
 
 from hyperframes import registry
@@ -27,7 +28,10 @@ SPECS = (
 
 _folder = tempfile.TemporaryDirectory(prefix="hyperframes-")
 MODEL = means(Path(_folder.name) / "means.onnx")
+WEIGHTS = networks(Path(_folder.name))
 
+ENCODERS = ("mch", "sch", "hybrid")
+LEARNED = {*ENCODERS, "edh", "region_net", "refine_anchors", "project_task"}
 VARIANTS = {
     "temporal_mean": ({"radius": 0}, {"before": 3, "after": 0}),
     "temporal_median": ({"radius": 1}, {"radius": 3}, {"radius": 4}),
@@ -56,6 +60,14 @@ VARIANTS = {
     "time_surface": ({"length": 3, "hop": 2, "tau": 2.0},),
     "simulate_events": ({"leak": 30.0, "threshold": 0.5}, {"refractory": 0, "mismatch": 0.0, "leak": 0.0}),
     "onnx": ({"model": MODEL, "batch": 3}, {"model": MODEL, "outputs": ("mean",), "scale": 1.0}),
+    **{
+        name: ({"weights": WEIGHTS[name]}, {"weights": WEIGHTS[name], "hop": 1, "keep": "embedding"})
+        for name in ENCODERS
+    },
+    "edh": ({"weights": WEIGHTS["edh"], "length": 4, "hop": 3},),
+    "region_net": ({"weights": WEIGHTS["region_net"]},),
+    "refine_anchors": ({"weights": WEIGHTS["anchor_refiner"]},),
+    "project_task": ({"weights": WEIGHTS["task_generator"]},),
 }
 """Further parameters to test, by operator; needed where there are no defaults."""
 
@@ -87,6 +99,11 @@ REFUSED = {
     "time_surface": ({"tau": 0.0},),
     "simulate_events": ({"threshold": 0.0}, {"leak": -1.0}, {"refractory": 0.5}),
     "onnx": ({"model": MODEL, "batch": -1}, {"model": MODEL, "mean": (1.0, 2.0)}, {"model": "model.onnx"}),
+    **{name: ({"weights": WEIGHTS[name], "keep": "all"}, {"weights": WEIGHTS["region_net"]}) for name in ENCODERS},
+    "edh": ({"weights": WEIGHTS["edh"], "length": 0}, {"weights": "none.safetensors"}, {"weights": 3}),
+    "region_net": ({"weights": WEIGHTS["mch"]}, {"weights": MODEL}),
+    "refine_anchors": ({"weights": WEIGHTS["mch"]},),
+    "project_task": ({"weights": WEIGHTS["mch"]},),
 }
 """Parameters that must be refused, by operator."""
 
@@ -112,6 +129,8 @@ def _suite(name):
     specs = tuple(spec for spec in SPECS if all(_fits(operator, spec) for operator in operators))
     suite = type(name, (OperatorSuite,), {})
     suite.operators, suite.specs, suite.refused = operators, specs, REFUSED.get(name, ())
+    if name in LEARNED:
+        suite.max_frames = 5  # networks take their time
     return suite()
 
 

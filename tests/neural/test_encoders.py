@@ -497,6 +497,7 @@ def test_parts_can_be_left_out_to_see_what_they_are_worth(part):
 # Head and baselines ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_classifier_learns_which_way_things_move():
     torch.manual_seed(0)
     y, x = torch.meshgrid(torch.arange(24.0), torch.arange(24.0), indexing="ij")

@@ -30,8 +30,10 @@ from hyperframes.neural.layers import (
 from hyperframes.neural.losses import HyperframeLoss
 from hyperframes.neural.metrics import coverage, jitter, reconstruction_psnr, temporal_entropy
 from hyperframes.neural.motion import LucasKanade
+from hyperframes.neural.nets import ProjectionGenerator, RefinerLSTM, RegionUNet
 from hyperframes.neural.schedule import CurvatureCosine
 from hyperframes.neural.tensor import HyperTensor
+from hyperframes.neural.weights import load_weights, save_weights
 
 __all__ = [
     "EDH",
@@ -49,6 +51,9 @@ __all__ = [
     "LocalManifoldAttention",
     "LucasKanade",
     "ManifoldAwareBatchNorm",
+    "ProjectionGenerator",
+    "RefinerLSTM",
+    "RegionUNet",
     "TemporalGradientProjection",
     "TimeWarp",
     "TokenMerging",
@@ -57,8 +62,10 @@ __all__ = [
     "curvature",
     "event_grid",
     "jitter",
+    "load_weights",
     "merge_tokens",
     "reconstruction_psnr",
     "sample_grid",
+    "save_weights",
     "temporal_entropy",
 ]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
@@ -27,7 +28,7 @@ from hyperframes.neural.motion import LucasKanade, Warp, visible
 from hyperframes.neural.tensor import HyperTensor, Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 __all__ = ["MCH", "SCH", "Classifier", "Encoder", "Hybrid", "HyperBlock"]
 
@@ -129,9 +130,12 @@ class Encoder(nn.Module):
         C1 + c_t * W_t: channels of the packed tensor, and length of the embedding.
     size : (T, H, W)
         Of the clips it is made for.
+    options : mapping
+        What it was made with, as `save_weights` writes it down.
     """
 
     kind: Kind = "other"
+    options: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(self, size: tuple[int, int, int], space: int, time: int, slices: int, *, causal: bool = False) -> None:
         super().__init__()
@@ -273,9 +277,17 @@ class MCH(Encoder):
         norm: Norm = "manifold",
     ) -> None:
         frames, height, width_px = _checked_size(size, 16)
+        options = {"in_channels": in_channels, "width": width, "causal": causal, "size": size, "slices": slices}
         slices = min(slices, frames)
         space, time = scaled(128, width), scaled(64, width)
         super().__init__((frames, height, width_px), space, time, slices, causal=causal)
+        self.options = options | {
+            "depth": depth,
+            "warp": warp,
+            "attention": attention,
+            "convolution": convolution,
+            "norm": norm,
+        }
         self.reference = 0 if causal else frames // 2
         features = scaled(96, width)
         self.frames = Pyramid(in_channels, [scaled(24, width), scaled(48, width), features])
@@ -569,9 +581,18 @@ class SCH(Encoder):
         norm: Norm = "manifold",
     ) -> None:
         frames, height, width_px = _checked_size(size, 16)
+        options = {"in_channels": in_channels, "width": width, "causal": causal, "size": size, "slices": slices}
         slices = min(slices, frames) if merge else frames
         space, time = scaled(256, width), scaled(64, width)
         super().__init__((frames, height, width_px), space, time, slices, causal=causal)
+        self.options = options | {
+            "depth": depth,
+            "maps": maps,
+            "merge": merge,
+            "attention": attention,
+            "convolution": convolution,
+            "norm": norm,
+        }
         if (backbone is not None) > (maps is not None):
             raise FrameError("a backbone needs the shapes of its maps: expected maps=[(channels, h, w), ...]")
         self.backbone = backbone
@@ -672,6 +693,7 @@ class Hybrid(Encoder):
             motion.size, motion.space + meaning.space, motion.time + meaning.time, motion.slices, causal=causal
         )
         del self.head_space, self.head_time
+        self.options = {"in_channels": in_channels, "width": width, "causal": causal, "size": size, "slices": slices}
         self.motion, self.meaning = motion, meaning
 
     def forward(self, clip: torch.Tensor) -> torch.Tensor:

@@ -272,6 +272,20 @@ class EDH(Encoder):
             )
         space, time = scaled(128, width), scaled(32, width)
         super().__init__((bins, height, columns), space, time, slices, causal=causal)
+        self.options = {
+            "width": width,
+            "causal": causal,
+            "size": size,
+            "slices": slices,
+            "depth": depth,
+            "nodes": nodes,
+            "neighbours": neighbours,
+            "tau": tau,
+            "graph": graph,
+            "attention": attention,
+            "convolution": convolution,
+            "norm": norm,
+        }
         narrow, middle, wide = scaled(32, width), scaled(64, width), scaled(96, width)
         each = bins // slices
         self.density = DensityNorm()
