@@ -46,6 +46,21 @@ def test_any_size_gives_the_same_descriptors(found, size):
     assert [dataclasses.replace(d, hyperframe="") for d in described(size=size)] == plain
 
 
+@pytest.mark.requirement("C14")
+def test_frames_between_anchors_are_kept_as_the_paths_of_what_moves(found):
+    for d in found:
+        anchors = [a.seconds for a in d.anchors]
+        for t in d.trajectories:
+            assert anchors.index(t.stop_seconds) == anchors.index(t.start_seconds) + 1
+    paths = [t for t in found[0].trajectories if t.coefficients[0] @ np.ones(4) < 0.9]
+    assert paths
+    for t in paths:  # a disc goes right by 2 of 64 pixels a frame, 25 frames a second
+        across, down = t.at(1.0) - t.at(0.0)
+        assert across / (t.stop_seconds - t.start_seconds) == pytest.approx(2 * 25 / 64, rel=0.35)
+        assert abs(down) < 0.05
+    assert found[-1].trajectories == ()
+
+
 def test_what_moves_is_on_the_map_and_parts_are_marked(found):
     moves = found[0]
     assert moves.feature_parts == (False, True, True, True)
@@ -106,9 +121,12 @@ def test_tasks_are_noted_with_the_version_of_their_projection(monkeypatch):
 def test_what_is_held_does_not_grow_with_the_length():
     frames = np.random.default_rng(0).integers(0, 255, (1500, 8, 8), np.uint8)
     descriptors = hf.describe(frames, detector=None, size=20)
-    held = [len(descriptors._running.gi_frame.f_locals["assembler"].windows) for _ in descriptors]
+    held = []
+    for _ in descriptors:
+        assembler = descriptors._running.gi_frame.f_locals["assembler"]
+        held.append((len(assembler.windows), len(assembler.luma) // 8))
     assert len(held) > 8
-    assert max(held) < 60  # of 188: those of 5 s, and of what has not been weighed
+    assert np.max(held) < 60  # of 188: those of 5 s, and of what has not been weighed
 
 
 def test_no_frames_have_no_descriptors():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import os
 import queue
 import threading
@@ -31,7 +32,7 @@ from hyperframes.semantic.bridge import ImageEncoder, LabelBridge, See, find_ima
 from hyperframes.semantic.cache import SemanticCache, cache_key
 from hyperframes.semantic.coco import COCO_CLASSES
 from hyperframes.semantic.content import content_hash, file_of
-from hyperframes.semantic.descriptor import DEFAULT, MAP_SIDE, NUM_FEATURES, PARTS, Anchor, Descriptor
+from hyperframes.semantic.descriptor import DEFAULT, MAP_SIDE, NUM_FEATURES, PARTS, Anchor, Descriptor, Trajectory
 from hyperframes.semantic.detect import Detect
 from hyperframes.semantic.features import Change, Features, Motion
 from hyperframes.semantic.luma import as_small_luma
@@ -39,6 +40,7 @@ from hyperframes.semantic.models import DETECTOR, MODELS_VARIABLE, find_model
 from hyperframes.semantic.regions import Mask
 from hyperframes.semantic.sync import Sync
 from hyperframes.semantic.tasks import TASKS
+from hyperframes.semantic.trajectories import trajectories_between
 from hyperframes.sinks import CallbackSink, MemorySink
 from hyperframes.sources import Source, open_source
 
@@ -55,6 +57,8 @@ __all__ = ["DegradedWarning", "Descriptions", "describe"]
 
 _MOST_REMEMBERED: Final = 10_000  # descriptors of a source, 100 MB: longer ones are not kept in a cache
 _LEAST_WEIGHT: Final = 0.02  # of a window where nothing happens: still stretches are not forgotten
+_LUMA: Final = "activity.luma"
+_PATHS: Final = 8  # of points between two anchors
 _WINDOWS: Final = ("change.features", "change.valid", "change.regions", "motion.cut")
 _SPANS: Final = ("anchors.weights", "anchors.anchors", "anchors.segments")
 
@@ -141,7 +145,8 @@ def describe(
     -----
     Windows belong to the segment in which they start (one that has none takes the window it lies in, or the next). Scores and boxes
     are the greatest of the windows; flow, texture and change their means, weighted by the greatest anchor weight in the
-    window; the map is the mean of the windows' steadied maps, weighted alike.
+    window; the map is the mean of the windows' steadied maps, weighted alike. Between neighbouring anchors of a segment at most 8
+    points are followed; trajectories keep the times of the pictures also where `sync` moves anchors.
     """
     opened = open_source(source, on_size_change=options.get("on_size_change", "scale"))
     let_go: Callable[[], None] = _nothing if opened is source else opened.close
@@ -151,6 +156,7 @@ def describe(
         model = _detector(detector)
         more = [
             two_pass,
+            _PATHS,
             options.get("range"),
             options.get("pixel_format"),
             sorted((masks or {}).items()),
@@ -281,7 +287,7 @@ def _described(
             return CallbackSink(lambda result: assembler.take(name, result))
         return CallbackSink(lambda result: hand_over(assembler.close(result)))
 
-    names = [name for name in (*_WINDOWS, *assembler.more, *_SPANS) if name.partition(".")[0] in _names(plan)]
+    names = [name for name in (_LUMA, *_WINDOWS, *assembler.more, *_SPANS) if name.partition(".")[0] in _names(plan)]
     sinks = {name: taking(name) for name in names}
     handle = start(Pipeline.of(seen, plan.stages, sinks, **options), instruments=instruments)
     threading.Thread(target=_end, args=(handle, hand_over), daemon=True).start()
@@ -419,6 +425,8 @@ class _Assembler:
     weights: deque[tuple[int, float, float]] = field(default_factory=deque)
     """(frame, seconds, weight)."""
     anchors: deque[tuple[int, Anchor]] = field(default_factory=deque)
+    luma: deque[tuple[int, float, Array]] = field(default_factory=deque)
+    """(frame, seconds, small luma): points are followed in it once the anchors around it are known."""
     held: tuple[int, int, bool, bool] | None = None
     """(start, stop, cut, static) of a segment that waits for the time of the frame after it."""
 
@@ -432,6 +440,9 @@ class _Assembler:
             columns = result.columns  # type: ignore[union-attr]  # records
             for i, pts, w, kind in zip(result.index, result.pts, columns["weight"], columns["kind"], strict=True):
                 self.anchors.append((int(i), Anchor(float(pts * tick), float(w), KINDS[kind])))
+        elif name == _LUMA:
+            pictures = np.array(result.data)  # type: ignore[union-attr]  # frames; a copy: theirs are lent
+            self.luma.extend(zip(result.index.tolist(), (result.pts * tick).tolist(), pictures, strict=True))
         else:
             self._take_windows(name, result)  # type: ignore[arg-type]  # frames
 
@@ -466,9 +477,13 @@ class _Assembler:
         frames = self._weights_of(first, stop)
         windows = self._windows_of(first, stop)
         shares = self._shares(windows, frames)
-        anchors = [anchor for i, anchor in self.anchors if first <= i < stop]
+        numbered = [(i, anchor) for i, anchor in self.anchors if first <= i < stop]
         while self.anchors and self.anchors[0][0] < stop:
             self.anchors.popleft()
+        anchors = [anchor for _, anchor in numbered]
+        paths = self._paths([i for i, _ in numbered])
+        while self.luma and self.luma[0][0] < stop:
+            self.luma.popleft()
         sync = self.sync
         features, parts = _merged(windows, shares)
         seen = self._seen(windows, shares, features)
@@ -480,6 +495,7 @@ class _Assembler:
             seconds=(frames[0][1], self._end_of(frames)),
             hyperframe=windows[0].hyperframe if windows else "",
             anchors=tuple(anchors) if sync is None else sync.correct(anchors),
+            trajectories=paths,
             regions=self._regions(windows, shares),
             semantic_features=features,
             feature_parts=parts,
@@ -497,6 +513,16 @@ class _Assembler:
         if isinstance(self.encoder, LabelBridge):
             return self.encoder.vector(features[: len(COCO_CLASSES)], mean)
         return unit(mean)
+
+    def _paths(self, anchors: list[int]) -> tuple[Trajectory, ...]:
+        """Return the paths of points between anchors that have frames between them."""
+        found: tuple[Trajectory, ...] = ()
+        for begin, end in itertools.pairwise(anchors):
+            between = [row for row in self.luma if begin <= row[0] <= end]
+            if len(between) > 2:
+                seconds = np.array([at for _, at, _ in between])
+                found += trajectories_between(np.stack([picture for *_, picture in between]), seconds, most=_PATHS)
+        return found
 
     def _weights_of(self, first: int, stop: int) -> list[tuple[int, float, float]]:
         """Return (frame, seconds, weight) of the segment's frames, and let go of them."""

@@ -35,8 +35,10 @@ __all__ = [
     "Features",
     "Motion",
     "change_part",
+    "dense_flow",
     "detection_part",
     "flow_part",
+    "new_search",
     "texture_part",
 ]
 
@@ -248,7 +250,7 @@ class Motion(Operator):
         rows, frames, mask = measures.planes[0], pictures.planes[0], measures.mask
         origin = measures.core.start - measures.header.core[0]
         cuts = _cuts(rows, mask)
-        search = cv2.DISOpticalFlow.create(cv2.DISOPTICAL_FLOW_PRESET_ULTRAFAST)
+        search = new_search()
         for j in range(len(flow)):
             first = origin + (flow.start + j) * self.hop
             cut.data[j] = cuts[max(0, first - self.hop + 1) : first + 1].any()
@@ -257,7 +259,7 @@ class Motion(Operator):
             count.data[j] = len(steps)
             flow.data[j] = 0
             for t in steps:
-                flow.data[j] += _flow(search, frames[t - 1], frames[t]) / np.float32(len(steps))
+                flow.data[j] += dense_flow(search, frames[t - 1], frames[t]) / np.float32(len(steps))
 
     def _steps(self, first: int, cuts: Array, mask: Array) -> list[int]:
         """Return the frames whose motion against the one before counts for the window that starts at `first`."""
@@ -283,7 +285,12 @@ def _cuts(rows: Array, mask: Array) -> Array:
     return found
 
 
-def _flow(search: Any, before: Array, after: Array) -> Array:
+def new_search() -> Any:
+    """Return OpenCV's dense inverse search; an object serves one thread."""
+    return cv2.DISOpticalFlow.create(cv2.DISOPTICAL_FLOW_PRESET_ULTRAFAST)
+
+
+def dense_flow(search: Any, before: Array, after: Array) -> Array:
     """Return the dense flow between two grey pictures; small ones are extended by their edges first."""
     height, width = after.shape
     below, right = max(0, _SMALLEST_SIDE - height), max(0, _SMALLEST_SIDE - width)

@@ -1,4 +1,4 @@
-"""What a notebook shows of a descriptor: small pictures of its maps, its anchors on a line, its features."""
+"""What a notebook shows of a descriptor: its maps, its anchors on a line, paths between them, its features."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from hyperframes.semantic.descriptor import PARTS
 
 if TYPE_CHECKING:
     from hyperframes.frames import Array
-    from hyperframes.semantic.descriptor import Descriptor
+    from hyperframes.semantic.descriptor import Descriptor, Trajectory
 
 __all__ = ["page_of"]
 
-_WIDTH, _HEIGHT = 360, 64
+_WIDTH, _HEIGHT, _SIDE = 360, 64, 128
 _COLOURS = {"motion": "#2563eb", "cut": "#dc2626", "fade": "#9333ea", "flash": "#ea580c"}
 
 
@@ -35,10 +35,10 @@ def page_of(descriptor: Descriptor) -> str:
         "sound after motion": lag,
     }
     rows = "".join(f"<tr><th>{html.escape(k)}</th><td>{html.escape(v)}</td></tr>" for k, v in facts.items())
-    maps = "".join(_figure(_png(confidence), 128, f"where: {task}") for task, confidence in descriptor.regions.items())
+    maps = "".join(_figure(_png(confidence), f"where: {task}") for task, confidence in descriptor.regions.items())
     return (
         f"<div><table>{rows}</table>{_timeline(descriptor)}"
-        f'<div style="display:flex;gap:8px;flex-wrap:wrap">{maps}{_features(descriptor)}</div></div>'
+        f'<div style="display:flex;gap:8px;flex-wrap:wrap">{maps}{_paths(descriptor)}{_features(descriptor)}</div></div>'
     )
 
 
@@ -58,12 +58,36 @@ def _timeline(descriptor: Descriptor) -> str:
     )
 
 
+def _paths(descriptor: Descriptor) -> str:
+    """Return the trajectories as an SVG: coloured by when they begin, with a dot where they end."""
+    if not descriptor.trajectories:
+        return ""
+    start, stop = descriptor.seconds
+    drawn = "".join(_path(t, (t.start_seconds - start) / max(stop - start, 1e-9)) for t in descriptor.trajectories)
+    caption = f"{len(descriptor.trajectories)} paths between anchors, from blue to red"
+    return (
+        f'<figure style="margin:0"><svg width="{_SIDE}" height="{_SIDE}" viewBox="0 0 1 1" preserveAspectRatio="none" role="img" '
+        f'aria-label="{caption}" style="background:#f1f5f9">{drawn}</svg><figcaption>{caption}</figcaption></figure>'
+    )
+
+
+def _path(trajectory: Trajectory, share: float) -> str:
+    points = trajectory.at(np.linspace(0, 1, 9))
+    along = " ".join(f"{x:.3f},{y:.3f}" for x, y in points)
+    colour = f"hsl({220 * (1 - share):.0f} 75% 45%)"
+    x, y = points[-1]
+    return (
+        f'<polyline points="{along}" fill="none" stroke="{colour}" stroke-width="0.012"/>'
+        f'<circle cx="{x:.3f}" cy="{y:.3f}" r="0.014" fill="{colour}"/>'
+    )
+
+
 def _features(descriptor: Descriptor) -> str:
     pictures = []
     for (name, where), valid in zip(PARTS.items(), descriptor.feature_parts, strict=True):
         values = np.abs(descriptor.semantic_features[where])
         scaled = (255 * values / max(float(values.max()), 1e-12)).astype(np.uint8)
-        pictures.append(_figure(_png(scaled.reshape(8, 16)), 128, name if valid else f"{name}: none"))
+        pictures.append(_figure(_png(scaled.reshape(8, 16)), name if valid else f"{name}: none"))
     return "".join(pictures)
 
 
@@ -72,7 +96,7 @@ def _png(grey: Array) -> str:
     return base64.b64encode(data.tobytes()).decode()
 
 
-def _figure(data: str, side: int, caption: str) -> str:
+def _figure(data: str, caption: str) -> str:
     text = html.escape(caption)
-    picture = f'<img alt="{text}" width="{side}" style="image-rendering:pixelated" src="data:image/png;base64,{data}">'
+    picture = f'<img alt="{text}" width="{_SIDE}" style="image-rendering:pixelated" src="data:image/png;base64,{data}">'
     return f'<figure style="margin:0">{picture}<figcaption>{text}</figcaption></figure>'
