@@ -52,11 +52,11 @@ def test_frames_between_anchors_are_kept_as_the_paths_of_what_moves(found):
         anchors = [a.seconds for a in d.anchors]
         for t in d.trajectories:
             assert anchors.index(t.stop_seconds) == anchors.index(t.start_seconds) + 1
-    paths = [t for t in found[0].trajectories if t.coefficients[0] @ np.ones(4) < 0.9]
-    assert paths
-    for t in paths:  # a disc goes right by 2 of 64 pixels a frame, 25 frames a second
+    pans = found[1]  # the picture goes left by 2 of 64 pixels a frame, 25 frames a second
+    assert len(pans.trajectories) > 20
+    for t in pans.trajectories:
         across, down = t.at(1.0) - t.at(0.0)
-        assert across / (t.stop_seconds - t.start_seconds) == pytest.approx(2 * 25 / 64, rel=0.35)
+        assert across / (t.stop_seconds - t.start_seconds) == pytest.approx(-2 * 25 / 64, rel=0.2)
         assert abs(down) < 0.05
     assert found[-1].trajectories == ()
 

@@ -202,6 +202,15 @@ def test_a_notebook_shows_its_maps_as_pictures_and_escapes_names():
     assert "0.500 s, weight 0.25, motion" in page
     assert "&lt;b&gt;.mp4" in page
     assert "<i>" not in page
+    assert "paths between anchors" not in page
+
+
+def test_a_notebook_shows_paths_between_anchors():
+    line = np.array([[0.25, 0.5, 0, 0], [0.75, 0, 0, 0]], np.float32)
+    page = made(anchors=((0.0, 1.0), (1.0, 1.0)), trajectories=(Trajectory(0.0, 1.0, line),))._repr_html_()
+    assert "1 paths between anchors" in page
+    assert '<polyline points="0.250,0.750 ' in page
+    assert ' 0.750,0.750" fill="none" stroke="hsl(220 75% 45%)"' in page
 
 
 def test_it_is_one_of_the_public_names():

@@ -9,6 +9,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from hyperframes.cli import _show
 from hyperframes.cli._show import exit_code_of
+from hyperframes.cli.advise import advise
 from hyperframes.cli.anchors import anchors
 from hyperframes.cli.bench import bench
 from hyperframes.cli.budget import budget
@@ -92,6 +93,6 @@ EPILOGS = {
 
 for command in (
     *(run, plan, tune, budget, live, journal, replay),
-    *(anchors, describe, search, operators, doctor, bench, demo),
+    *(anchors, describe, search, advise, operators, doctor, bench, demo),
 ):
     app.command(cls=_Command, epilog=EPILOGS.get(command.__name__))(command)

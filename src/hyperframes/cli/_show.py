@@ -48,6 +48,7 @@ COMMANDS = (
     "anchors",
     "describe",
     "search",
+    "advise",
     "operators",
     "doctor",
     "bench",

@@ -1,5 +1,7 @@
 """What a stretch of video means: when something matters, where, what it looks like, and for which task."""
 
+from hyperframes.semantic.advice import Advice, Symptoms
+from hyperframes.semantic.advising import advise
 from hyperframes.semantic.anchors import Anchors
 from hyperframes.semantic.arrow import check_path, load, save, schema, to_table
 from hyperframes.semantic.bridge import Classifier, ImageEncoder, LabelBridge
@@ -7,6 +9,7 @@ from hyperframes.semantic.cache import open_cache
 from hyperframes.semantic.describing import DegradedWarning, Descriptions, describe
 from hyperframes.semantic.descriptor import DEFAULT, PARTS, Anchor, Descriptor, Trajectory
 from hyperframes.semantic.kernels import FIXED_KERNELS, attend
+from hyperframes.semantic.patchwise import Patchwise, Regions
 from hyperframes.semantic.regions import Mask, Patches, select_patches
 from hyperframes.semantic.sync import Lag, Sync, measure_sync
 from hyperframes.semantic.tasks import TASKS, Projection, Tasks, ZeroShotWarning
@@ -19,6 +22,7 @@ __all__ = [
     "FIXED_KERNELS",
     "PARTS",
     "TASKS",
+    "Advice",
     "Anchor",
     "Anchors",
     "Classifier",
@@ -31,14 +35,18 @@ __all__ = [
     "Mask",
     "MiniLm",
     "Patches",
+    "Patchwise",
     "Projection",
+    "Regions",
     "Segment",
+    "Symptoms",
     "Sync",
     "Tasks",
     "TextEncoder",
     "Timeline",
     "Trajectory",
     "ZeroShotWarning",
+    "advise",
     "attend",
     "check_path",
     "choose_frames",
