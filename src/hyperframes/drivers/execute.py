@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from hyperframes.drivers.machine import cache_share
+from hyperframes.drivers.tiles import Held, TiledChain, runs_in_tiles
 from hyperframes.errors import OperatorError
 from hyperframes.frames import Array, Clip, FrameSpec, Records, RecordSpec
 from hyperframes.operators import State, View, Worker
@@ -168,6 +169,9 @@ class GroupRunner:
             for port in group.exports
         }
         cores = self.plan.stage_cores(group, exports, job.num_frames)
+        if runs_in_tiles(self.plan, group):
+            self._run_tiles(job, group, exports, cores)
+            return
         passing = _Passing(exports, cores, {index: full[0] for index, full in cores.items()})
         step = steps_of(self.plan, group)
         for stop in _stops(core, step):
@@ -179,6 +183,25 @@ class GroupRunner:
         for port, found in passing.rows.items():
             if port in group.exports:
                 job.rows.setdefault(port, []).append((part, found))
+
+    def _run_tiles(self, job: Job, group: Group, exports: dict[int, Range], cores: dict[int, Range]) -> None:
+        """Run a chain along time on what `exports` asks for."""
+        if len(cores) < len(group.stages):
+            return  # nothing is asked for
+        stages = [self.plan.stages[index] for index in group.stages]
+        (port,), (last,) = stages[0].inputs, group.exports
+        if port in job.inputs:
+            source = Held(job.inputs[port].planes, job.inputs[port].header.read[0])
+        else:
+            buffer = job.buffers[port]
+            source = Held(buffer.part((buffer.start, buffer.stop)), buffer.start)
+        chain = TiledChain(self.plan, group, cores, job.num_frames)
+        try:
+            seconds = chain.run(source, job.buffers[last].part(exports[last]), self.worker.split)
+        except Exception as error:
+            raise _failure(job, " + ".join(stage.name for stage in stages), error) from error
+        for stage, spent in zip(stages, seconds, strict=True):
+            self.seconds[stage.name] = self.seconds.get(stage.name, 0.0) + spent
 
     def _reached(self, group: Group, passing: _Passing, core: Range, num_frames: int | None) -> dict[int, Range]:
         """Return how far each stage must have come so that what the front `core` of a task owns is made."""
@@ -392,17 +415,7 @@ class GroupRunner:
         try:
             return stage.operator.apply(inputs, views, state, self._prepared_for(index))
         except (Exception, SystemExit) as error:  # a step that exits ends itself, not the process
-            first, last = job.core[0], job.core[1] - 1
-            detail = str(error) or type(error).__name__
-            raise OperatorError(
-                f"stage {stage.name!r} failed on frames {first} to {last} (hyperframe {job.id}): "
-                f"{type(error).__name__}: {detail}",
-                stage=stage.name,
-                hyperframe=job.id,
-                frames=job.core,
-                hint=getattr(error, "hint", None)
-                or f"Run it on these frames alone: --range {first}:{last + 1} --debug",
-            ) from error
+            raise _failure(job, stage.name, error) from error
         finally:
             self.seconds[stage.name] = self.seconds.get(stage.name, 0.0) + time.perf_counter() - began
 
@@ -440,6 +453,19 @@ class GroupRunner:
 
     def _input_length(self, job: Job, stage: PlannedStage) -> int | None:
         return self.plan.ports[stage.inputs[0]].length(job.num_frames)
+
+
+def _failure(job: Job, stage: str, error: BaseException) -> OperatorError:
+    """Return the error that says where in a run `error` happened."""
+    first, last = job.core[0], job.core[1] - 1
+    detail = str(error) or type(error).__name__
+    return OperatorError(
+        f"stage {stage!r} failed on frames {first} to {last} (hyperframe {job.id}): {type(error).__name__}: {detail}",
+        stage=stage,
+        hyperframe=job.id,
+        frames=job.core,
+        hint=getattr(error, "hint", None) or f"Run it on these frames alone: --range {first}:{last + 1} --debug",
+    )
 
 
 def bring_tails(plan: Plan, job: Job, carried: Carried) -> None:

@@ -28,6 +28,7 @@ __all__ = [
     "machine_facts",
     "memory_limit",
     "numa_nodes",
+    "own_cache",
     "process_room",
     "processor_name",
 ]
@@ -116,6 +117,16 @@ def cache_share(root: Path = ROOT) -> int:
         if size.endswith("K") and size[:-1].isdigit():
             shares.append((int(size[:-1]) << 10) // _count(sharing))
     return max(shares)
+
+
+@functools.cache
+def own_cache(root: Path = ROOT) -> int:
+    """Return the bytes of second-level cache that one busy core has: the largest that others do not push it out of."""
+    for folder in sorted((root / "sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        size, sharing = _read(folder / "size") or "", _read(folder / "shared_cpu_list") or "0"
+        if _read(folder / "level") == "2" and size.endswith("K") and size[:-1].isdigit():
+            return (int(size[:-1]) << 10) // _count(sharing)
+    return 1 << 20  # the system tells nothing
 
 
 def _count(cpus: str) -> int:

@@ -18,6 +18,7 @@ from hyperframes.drivers.memory import tree_pss_bytes
 from hyperframes.drivers.processes import THREADS_OF_A_PROCESS, check_not_importing, pickled_operators
 from hyperframes.drivers.profile import find_profile, profile_key, tuned_size
 from hyperframes.drivers.quantity import bytes_text
+from hyperframes.drivers.tiles import runs_in_tiles, tile_bytes
 from hyperframes.errors import PipelineError
 from hyperframes.frames import FrameSpec, RecordSpec
 from hyperframes.media import Passthrough
@@ -172,7 +173,8 @@ class Setup:
             total += self.input_slabs(port) * plane_offsets(source.spec, self.input_capacity(port))[1]
         exported = set(self.exported())
         for group in self.plan.groups:
-            step = steps_of(self.plan, group)
+            step, tiled = steps_of(self.plan, group), runs_in_tiles(self.plan, group)
+            total += tile_bytes(self.plan, group, self.largest) * self.workers[group.resource] * tiled
             for index in group.stages:
                 for port in self.plan.stages[index].outputs:
                     spec = self.plan.ports[port].spec
@@ -180,7 +182,7 @@ class Setup:
                         continue
                     if port in exported:
                         total += plane_offsets(spec, self.export_capacity(port))[1] * self.in_flight
-                    else:
+                    elif not tiled:
                         total += plane_offsets(spec, self._scratch(port, step))[1] * self.workers[group.resource]
         return total
 

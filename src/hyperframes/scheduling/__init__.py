@@ -4,7 +4,7 @@ from hyperframes.scheduling.graph import StageGraph, StageNode, topological_orde
 from hyperframes.scheduling.policies import POLICIES, OnError
 from hyperframes.scheduling.resources import MachineFacts, worker_counts
 from hyperframes.scheduling.scheduler import Metrics, Scheduler
-from hyperframes.scheduling.sizing import MODEST_BYTES, SizeChoice, choose_size, modest_size, step_size
+from hyperframes.scheduling.sizing import MODEST_BYTES, SizeChoice, choose_size, modest_size, step_size, tile_samples
 
 __all__ = [
     "MODEST_BYTES",
@@ -19,6 +19,7 @@ __all__ = [
     "choose_size",
     "modest_size",
     "step_size",
+    "tile_samples",
     "topological_order",
     "worker_counts",
 ]

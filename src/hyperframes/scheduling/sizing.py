@@ -40,6 +40,7 @@ __all__ = [
     "step_size",
     "sweep_candidates",
     "sweep_sizes",
+    "tile_samples",
 ]
 
 SWEEP = (8, 16, 24, 30, 31, 32, 33, 47, 64, 96, 128, 192, 256)
@@ -69,6 +70,8 @@ MODEST_BYTES, LEAST_MODEST = 160 << 20, 4
 has to be touched first, at up to ten times the cost of a copy, and brings little."""
 LEAST_STEP = 16
 """Frames of a fused chain's shortest step."""
+TILE_STEP, MOST_TILE_STEPS = 2048, 32
+"""Tiles are whole steps long, less 64 samples; below one, calling kernels is most of the work, above, nothing is won."""
 LARGE_ARRAY_BYTES = 1 << 20
 """From here on an array that is no picture is sized like one."""
 SHORT_TASK, LONG_TASK = 0.02, 2.0
@@ -226,6 +229,28 @@ def step_size(inner_bytes: float, *, halo: int, cache_bytes: int) -> int | None:
         return None
     fitting = int(cache_bytes / inner_bytes) - halo
     return max(fitting, 4 * halo, LEAST_STEP)
+
+
+def tile_samples(sample_bytes: int, cache_bytes: int) -> int:
+    """Return how many samples of every frame a chain along time takes through all its stages at a time.
+
+    So many that the frames that stages read and make of them take half of a core's own cache; the rest is for what passes
+    through. Not a multiple of 4096 bytes: frames that lie so far apart would fall into the same few places of the cache.
+
+    Parameters
+    ----------
+    sample_bytes : int
+        What all those frames hold of one sample.
+    cache_bytes : int
+        Of one core.
+
+    Examples
+    --------
+    >>> tile_samples(72, 2 << 20), tile_samples(1000, 1 << 20), tile_samples(8, 2 << 20)
+    (14272, 1984, 65472)
+    """
+    fitting = cache_bytes // 2 // max(1, sample_bytes)
+    return _clamp(fitting // TILE_STEP, 1, MOST_TILE_STEPS) * TILE_STEP - 64
 
 
 def memory_bytes(
