@@ -5,7 +5,15 @@ import os
 import pytest
 
 from hyperframes.drivers import machine
-from hyperframes.drivers.machine import ProcessRoom, allowed_cpus, cache_share, cpu_list, numa_nodes, processor_name
+from hyperframes.drivers.machine import (
+    ProcessRoom,
+    allowed_cpus,
+    cache_share,
+    cpu_list,
+    numa_nodes,
+    own_cache,
+    processor_name,
+)
 
 
 def tree(root, files):
@@ -129,3 +137,13 @@ def test_the_share_of_a_cache_is_what_one_core_has_of_the_largest(tmp_path):
         (folder / "size").write_text(size)
         (folder / "shared_cpu_list").write_text(sharing)
     assert cache_share(tmp_path / "told") == 4 << 20
+
+
+def test_a_core_s_own_cache_is_its_share_of_the_second_level(tmp_path):
+    assert own_cache(tmp_path) == 1 << 20  # the system tells nothing
+    for number, (level, size, sharing) in enumerate([(1, "48K", "0"), (2, "2048K", "0,8"), (3, "32768K", "0-3,8-11")]):
+        folder = tmp_path / f"told/sys/devices/system/cpu/cpu0/cache/index{number}"
+        folder.mkdir(parents=True)
+        for name, value in (("level", str(level)), ("size", size), ("shared_cpu_list", sharing)):
+            (folder / name).write_text(value)
+    assert own_cache(tmp_path / "told") == 1 << 20

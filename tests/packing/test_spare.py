@@ -5,7 +5,7 @@ import pytest
 
 import hyperframes as hf
 from hyperframes.frames import FrameSpec
-from hyperframes.packing import Slab, spare_for
+from hyperframes.packing import Slab, result_array, spare_for
 from hyperframes.packing import slab as slabs
 
 SPEC = FrameSpec.array((64, 64), np.uint8)
@@ -55,3 +55,44 @@ def test_shared_maps_and_more_than_half_a_gigabyte_are_not_kept(monkeypatch):
     monkeypatch.setattr(slabs, "_SPARE_MOST", 8 * 64 * 64)
     del (gone := [Slab(SPEC, 8, shared=False), Slab(SPEC, 8, shared=False)])[:]
     assert [len(memory) for memory in slabs._spare] == [8 * 64 * 64]
+
+
+def test_results_lie_where_those_lay_that_nobody_holds_any_more():
+    shape, dtype = (8, 1 << 20), np.dtype(np.uint8)
+    first = result_array(shape, dtype)
+    place = first.ctypes.data
+    part = first[3]
+    del first
+    second = result_array(shape, dtype)
+    assert second.ctypes.data != place  # part of it is still held
+    del part
+    third = result_array((4, 1 << 20), np.dtype(np.uint16))
+    assert third.ctypes.data == place
+    assert third.flags.writeable
+    third[:] = 7
+    assert (third == 7).all()
+
+
+def test_memory_of_results_that_two_runs_found_no_use_for_goes():
+    del_me = result_array((8, 1 << 20), np.dtype(np.uint8))
+    spare_for("one")
+    del del_me
+    assert slabs._spare_results
+    spare_for("two")
+    assert slabs._spare_results
+    spare_for("three")
+    assert not slabs._spare_results
+
+
+def test_no_more_memory_of_results_is_kept_than_some(monkeypatch):
+    monkeypatch.setattr(slabs, "_most_spare_results", lambda: 12 << 20)
+    held = [result_array((8, 1 << 20), np.dtype(np.uint8)) for _ in range(3)]
+    held.clear()
+    assert len(slabs._spare_results) == 1
+    too_large = result_array((13, 1 << 20), np.dtype(np.uint8))
+    del too_large
+    assert sum(len(memory) for _, memory in slabs._spare_results) <= 12 << 20
+
+
+def test_small_results_are_the_allocators():
+    assert result_array((10,), np.dtype(np.float64)).flags.owndata

@@ -25,6 +25,7 @@ from hyperframes.scheduling.sizing import (
     starting_point,
     step_size,
     sweep_candidates,
+    tile_samples,
 )
 
 FULL_HD_YUV = 1920 * 1080 * 3 // 2
@@ -361,3 +362,11 @@ def test_sizes_stay_within_their_bounds_and_settle(size, fixed, frame, least, gr
         size = following
     assert following == size or following in tried
     assert tried[following] >= 0.97 * max(tried.values())
+
+
+@pytest.mark.parametrize("sample_bytes", [1, 3, 17, 72, 300, 5000])
+def test_tiles_fill_half_a_core_s_cache_and_no_two_frames_fall_into_the_same_places(sample_bytes):
+    samples = tile_samples(sample_bytes, 2 << 20)
+    assert samples * sample_bytes <= 1 << 20 or samples == 1984  # a shorter one would be most calls
+    assert samples % 64 == 0
+    assert all(samples * itemsize % 4096 for itemsize in (1, 2, 4, 8))

@@ -303,3 +303,13 @@ def test_times_that_only_count_take_no_memory_and_are_what_they_count():
     assert source.times().dtype == np.int64
     assert source.frames([7, 3]).pts.tolist() == [7, 3]
     assert [frame.pts for frame in source.read(998)] == [998, 999]
+
+
+def test_identities_of_large_arrays_tell_every_bit_and_every_place_apart():
+    array = np.random.default_rng(5).integers(0, 256, (3, 100_003), np.uint8)
+    known = {ArraySource(array).identity(), ArraySource(array[::-1].copy()).identity()}
+    for place, bit in ((0, 1), (65_535, 128), (65_536, 1), (array.size - 1, 64)):
+        changed = array.copy()
+        changed.reshape(-1)[place] ^= bit
+        known.add(ArraySource(changed).identity())
+    assert len(known) == 6

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 import time
@@ -151,7 +152,12 @@ class GroupRunner:
         for index in sorted({i for group in self.plan.groups for i in group.stages}):
             prepared = self._prepared_for(index)
             if self.plan.stages[index].operator.compiles:
-                warm_up(self.plan, index, prepared)
+                # Code stays in the process, so once is enough; what was prepared besides is this worker's.
+                key = _what_compiles(self.plan, index) if prepared is self.worker else None
+                if key is None or key not in _compiled:
+                    warm_up(self.plan, index, prepared)
+                    if key is not None and len(_compiled) < _COMPILED_MOST:
+                        _compiled.add(key)
 
     def close(self) -> None:
         """Let go of what was prepared."""
@@ -491,6 +497,23 @@ def keep_tails(plan: Plan, job: Job, number: int, carried: Carried) -> None:
         start = max(buffer.start, plan.ports[port].owned(job.core)[1] - plan.margins[port].before)
         copies = tuple(np.array(plane) for plane in buffer.part((start, buffer.stop)))
         carried.tails[port] = Buffer(copies, start, buffer.stop)
+
+
+_compiled: set[Any] = set()
+_COMPILED_MOST = 1000
+
+
+def _what_compiles(plan: Plan, index: int) -> Any:
+    """Return what an equal stage has in common with this one, whose code then is in the process; None if none is equal."""
+    stage = plan.stages[index]
+    key = (stage.operator, *(plan.ports[number].spec for number in (*stage.inputs, *stage.outputs)))
+    if not dataclasses.is_dataclass(stage.operator) or type(stage.operator).__hash__ is None:
+        return None
+    try:
+        hash(key)
+    except TypeError:  # a parameter without a hash
+        return None
+    return key
 
 
 def warm_up(plan: Plan, index: int, prepared: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import difflib
+import functools
 import importlib
 import inspect
 import re
@@ -105,7 +106,7 @@ def parameters(operator_class: type[Operator] | Operator, *, described: bool = T
     cls: Any = operator_class if isinstance(operator_class, type) else type(operator_class)
     if not dataclasses.is_dataclass(cls):
         return []
-    hints, helps = typing.get_type_hints(cls), _helps(cls) if described else {}
+    hints, helps = _hints(cls), _helps(cls) if described else {}
     found = []
     for field in dataclasses.fields(cls):
         default = field.default
@@ -113,6 +114,11 @@ def parameters(operator_class: type[Operator] | Operator, *, described: bool = T
             default = field.default_factory()
         found.append(Parameter(field.name, _type_text(hints[field.name]), default, helps.get(field.name, "")))
     return found
+
+
+@functools.lru_cache(maxsize=256)
+def _hints(cls: type) -> dict[str, Any]:
+    return typing.get_type_hints(cls)
 
 
 def as_text(operator: Operator) -> str:

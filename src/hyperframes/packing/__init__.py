@@ -14,7 +14,7 @@ from hyperframes.packing.pack import (
     view,
 )
 from hyperframes.packing.ranges import Ranges, core_ranges, ranges, validate_size
-from hyperframes.packing.slab import Slab, SlabPool, spare_for
+from hyperframes.packing.slab import Slab, SlabPool, result_array, spare_for
 from hyperframes.packing.unpack import unpack
 
 __all__ = [
@@ -42,6 +42,7 @@ __all__ = [
     "pad",
     "ranges",
     "repack",
+    "result_array",
     "slab_capacity",
     "span_error",
     "spare_for",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import mmap
 import os
 import sys
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from hyperframes.frames import Array, FrameSpec
 
-__all__ = ["Slab", "SlabPool", "spare_for"]
+__all__ = ["Slab", "SlabPool", "result_array", "spare_for"]
 
 _ALIGN = 64  # a cache line, so that no two planes share one
 
@@ -60,6 +61,8 @@ class Slab:
 
 _OWN_REFERENCES: Final = 3  # of a map in `Slab.__del__`: the slab's, the variable's and the call's
 _SPARE_MOST: Final = 512 << 20
+_SPARE_RESULTS: Final = 2 << 30  # of them at most; and at most an eighth of the machine's memory
+_LEAST_RESULT: Final = 4 << 20  # bytes: smaller ones are the allocator's
 _spare: list[mmap.mmap] = []  # only by calls that no other thread can come between
 _spare_run = ""
 
@@ -70,19 +73,72 @@ def spare_for(run: str) -> None:
     The next run of a process would pay more for touching fresh pages than for what it does in memory. At most half a
     gigabyte is kept, and the system takes it as soon as it needs it.
     """
-    global _spare_run
+    global _spare_run, _runs
+    _runs += 1
+    _spare_results[:] = [item for item in _spare_results if item[0] >= _runs - 1]  # the run before found no use for it
     if run != _spare_run:
         _spare.clear()
         _spare_run = run
 
 
 def _keep_spare(memory: mmap.mmap) -> None:
-    if sum(map(len, tuple(_spare))) + len(memory) > _SPARE_MOST:
-        return
+    if sum(map(len, tuple(_spare))) + len(memory) <= _SPARE_MOST:
+        _offer(memory)
+        _spare.append(memory)
+
+
+def _offer(memory: mmap.mmap) -> None:
+    """Let the system take the pages as soon as it needs them."""
     if hasattr(mmap, "MADV_FREE"):
         with suppress(OSError):
             memory.madvise(mmap.MADV_FREE)
-    _spare.append(memory)
+
+
+_runs = 0
+_spare_results: list[tuple[int, mmap.mmap]] = []  # with the run after which it was left, the newest last
+
+
+class _Result:
+    """Memory that one array of results lies in; once nobody holds the array, it is there for the next one."""
+
+    def __init__(self, memory: mmap.mmap, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        self._memory = memory
+        address = np.frombuffer(memory, np.uint8).ctypes.data
+        self.__array_interface__ = {"shape": shape, "typestr": dtype.str, "data": (address, False), "version": 3}
+
+    def __del__(self) -> None:
+        memory = getattr(self, "_memory", None)
+        if memory is None or len(memory) > _most_spare_results():
+            return
+        _offer(memory)
+        _spare_results.append((_runs, memory))
+        while sum(len(memory) for _, memory in tuple(_spare_results)) > _most_spare_results():
+            _spare_results.pop(0)
+
+
+def _most_spare_results() -> int:
+    try:
+        machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):  # not every system tells
+        return _SPARE_MOST
+    return min(_SPARE_RESULTS, machine // 8)
+
+
+def result_array(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """Return an array of any content for results that are handed out, in memory of one that nobody holds any more if it fits.
+
+    First touching fresh pages costs several times what most operators do with them. At most two gigabytes, or an eighth of
+    the machine's memory, are kept for the next two runs, and the system takes them as soon as it needs them.
+    """
+    size = dtype.itemsize * math.prod(shape)
+    if size < _LEAST_RESULT or dtype.hasobject or os.name != "posix":
+        return np.empty(shape, dtype)
+    for item in tuple(_spare_results):
+        if size <= len(item[1]) <= size + size // 8:
+            with suppress(ValueError):  # another thread was quicker
+                _spare_results.remove(item)
+                return np.asarray(_Result(item[1], shape, dtype))
+    return np.asarray(_Result(_fresh_map(size), shape, dtype))
 
 
 def plane_offsets(spec: FrameSpec, capacity: int) -> tuple[list[int], int]:

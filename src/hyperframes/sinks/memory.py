@@ -8,6 +8,7 @@ import numpy as np
 
 from hyperframes.errors import SinkError
 from hyperframes.frames import Array, Clip, FrameSpec, Records, RecordSpec, Spec
+from hyperframes.packing import result_array
 from hyperframes.sinks.base import Sink, Target
 from hyperframes.sinks.failed import zeroed
 
@@ -18,7 +19,7 @@ class _Column:
     """An array that grows at its end; exactly as long as `expected` where that is known."""
 
     def __init__(self, shape: tuple[int, ...], dtype: Any, expected: int) -> None:
-        self._held = np.empty((expected, *shape), dtype)
+        self._held = result_array((expected, *shape), np.dtype(dtype))
         self._length, self._expected = 0, expected
 
     def lend(self, start: int, stop: int) -> Array | None:
@@ -45,7 +46,7 @@ class _Column:
         if self._length < len(self._held):
             try:
                 self._held.resize((self._length, *self._held.shape[1:]))
-            except ValueError:  # somebody has kept rows that were lent
+            except ValueError:  # it is not the allocator's, or somebody has kept rows that were lent
                 return self._held[: self._length]
         return self._held
 
