@@ -506,9 +506,10 @@ _COMPILED_MOST = 1000
 def _what_compiles(plan: Plan, index: int) -> Any:
     """Return what an equal stage has in common with this one, whose code then is in the process; None if none is equal."""
     stage = plan.stages[index]
-    key = (stage.operator, *(plan.ports[number].spec for number in (*stage.inputs, *stage.outputs)))
-    if not dataclasses.is_dataclass(stage.operator) or type(stage.operator).__hash__ is None:
+    operator: Any = stage.operator
+    if not dataclasses.is_dataclass(operator):
         return None
+    key = (operator, *(plan.ports[number].spec for number in (*stage.inputs, *stage.outputs)))
     try:
         hash(key)
     except TypeError:  # a parameter without a hash

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import os
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,14 +27,38 @@ def tree_pss_bytes() -> int:
     return sum(map(_pss_bytes, _tree()))
 
 
-def _tree() -> list[psutil.Process]:
-    process = psutil.Process()
-    return [process, *process.children(recursive=True)]
+def _tree() -> list[int]:
+    """Return the ids of this process and its children."""
+    found = [os.getpid()]
+    for process in found:  # it grows meanwhile
+        children = _children(process)
+        if children is None:  # another system
+            return [found[0], *(child.pid for child in psutil.Process().children(recursive=True))]
+        found += children
+    return found
 
 
-def _pss_bytes(process: psutil.Process) -> int:
+def _children(process: int) -> list[int] | None:
+    """Return the children of a process where the kernel lists them: asking every process for its parent takes long."""
+    if not _lists_children():
+        return None
+    children: list[int] = []
+    gone = (FileNotFoundError, PermissionError, ProcessLookupError)  # it ended, or one of its threads did
+    with suppress(*gone):
+        for thread in os.listdir(f"/proc/{process}/task"):
+            with suppress(*gone):
+                children += map(int, Path(f"/proc/{process}/task/{thread}/children").read_text().split())
+    return children
+
+
+@functools.cache
+def _lists_children() -> bool:
+    return Path(f"/proc/self/task/{os.getpid()}/children").exists()
+
+
+def _pss_bytes(process: int) -> int:
     try:
-        for line in Path(f"/proc/{process.pid}/smaps_rollup").read_text().splitlines():
+        for line in Path(f"/proc/{process}/smaps_rollup").read_text().splitlines():
             if line.startswith("Pss:"):
                 return int(line.split()[1]) * 1024
     except (FileNotFoundError, PermissionError, ProcessLookupError):
@@ -39,9 +66,9 @@ def _pss_bytes(process: psutil.Process) -> int:
     return _rss_bytes(process)
 
 
-def _rss_bytes(process: psutil.Process) -> int:
+def _rss_bytes(process: int) -> int:
     try:
-        return int(process.memory_info().rss)
+        return int(psutil.Process(process).memory_info().rss)
     except psutil.NoSuchProcess:
         return 0  # it ended between being listed and being read
 

@@ -106,7 +106,7 @@ def parameters(operator_class: type[Operator] | Operator, *, described: bool = T
     cls: Any = operator_class if isinstance(operator_class, type) else type(operator_class)
     if not dataclasses.is_dataclass(cls):
         return []
-    hints, helps = _hints(cls), _helps(cls) if described else {}
+    hints, helps = _hints(typing.cast("type", cls)), _helps(cls) if described else {}
     found = []
     for field in dataclasses.fields(cls):
         default = field.default
