@@ -16,6 +16,8 @@ from hyperframes.cli.budget import budget
 from hyperframes.cli.demo import demo
 from hyperframes.cli.describe import describe
 from hyperframes.cli.doctor import doctor
+from hyperframes.cli.evaluate import evaluate
+from hyperframes.cli.inspect import inspect
 from hyperframes.cli.journal import journal
 from hyperframes.cli.live import live
 from hyperframes.cli.operators import operators
@@ -23,6 +25,7 @@ from hyperframes.cli.plan import plan
 from hyperframes.cli.replay import replay
 from hyperframes.cli.run import run
 from hyperframes.cli.search import search
+from hyperframes.cli.train import train
 from hyperframes.cli.tune import tune
 
 __all__ = ["app", "exit_code_of"]
@@ -93,6 +96,6 @@ EPILOGS = {
 
 for command in (
     *(run, plan, tune, budget, live, journal, replay),
-    *(anchors, describe, search, advise, operators, doctor, bench, demo),
+    *(anchors, describe, search, train, evaluate, inspect, advise, operators, doctor, bench, demo),
 ):
     app.command(cls=_Command, epilog=EPILOGS.get(command.__name__))(command)

@@ -144,7 +144,10 @@ class AdaptiveGridWarp(nn.Module):
             pooled = functional.adaptive_avg_pool3d(x, (x.shape[2], *self.grid[1:])).cumsum(2) / count
         else:
             pooled = functional.adaptive_avg_pool3d(x, self.grid)
-        raw = self.offsets(pooled)
+        return self.bounded(self.offsets(pooled))
+
+    def bounded(self, raw: torch.Tensor) -> torch.Tensor:
+        """Return what the network of offsets gave within its bounds."""
         moved = torch.tanh(raw)
         if self.causal and self.temporal:
             # Backward only; a shifted sigmoid starts near 0 and still has a slope there.
@@ -421,6 +424,14 @@ class LocalManifoldAttention(nn.Module):
             mixed = mixed + weights[:, :, i].unsqueeze(2) * self._moved(padded_v, step, n)
         added: torch.Tensor = self.out(mixed.reshape(n, c, *places))
         return x + added
+
+    @torch.no_grad()
+    def largest_logit(self, x: torch.Tensor) -> float:
+        """Return the greatest ``|q.k| / sqrt(d)`` between places of `x`, wherever they are: what might saturate."""
+        n, c, *_ = x.shape
+        q, k, _ = self.qkv(x).reshape(n, 3, self.heads, c // self.heads, -1).unbind(1)
+        q, k = (_wide(_normalized(part)) for part in (q, k))
+        return float((q.transpose(2, 3) @ k).abs().max()) / math.sqrt(c // self.heads)
 
     def _moved(self, padded: torch.Tensor, step: tuple[int, int, int], n: int) -> torch.Tensor:
         moved = _shifted(padded, step, self.size, self.radius)

@@ -84,7 +84,11 @@ class HyperframeLoss(nn.Module):
     quantile : float
         See `consistency`.
     label_smoothing : float
+    weight : (K,), optional
+        How much each class counts.
     """
+
+    weight: torch.Tensor | None
 
     def __init__(
         self,
@@ -94,6 +98,7 @@ class HyperframeLoss(nn.Module):
         smoothness: float = 1e-4,
         quantile: float = 0.1,
         label_smoothing: float = 0.0,
+        weight: torch.Tensor | None = None,
     ) -> None:
         super().__init__()
         if min(consistency, temporal, smoothness) < 0 or not 0 < quantile < 1:
@@ -103,6 +108,11 @@ class HyperframeLoss(nn.Module):
             )
         self.weights = (consistency, temporal, smoothness)
         self.quantile, self.label_smoothing = quantile, label_smoothing
+        self.register_buffer("weight", weight, persistent=False)
+
+    def entropy(self, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """Return the cross entropy alone."""
+        return functional.cross_entropy(logits, labels, self.weight, label_smoothing=self.label_smoothing)
 
     def forward(
         self,
@@ -114,7 +124,7 @@ class HyperframeLoss(nn.Module):
         order: torch.Tensor | None = None,
     ) -> LossParts:
         """Return the parts for (N, K) logits, (N,) labels and the (N, C, W_t, H, W) tensor they were made from."""
-        entropy = functional.cross_entropy(logits, labels, label_smoothing=self.label_smoothing)
+        entropy = self.entropy(logits, labels)
         zero = entropy.detach() * 0
         near, calm, even = self.weights
         known = latent is not None and group is not None and order is not None

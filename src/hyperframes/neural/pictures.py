@@ -1,0 +1,42 @@
+"""A hyperframe tensor to look at: maps as pictures, time as an animation."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+import av
+import cv2
+import numpy as np
+
+if TYPE_CHECKING:
+    from hyperframes.frames import Array
+
+__all__ = ["animation", "enlarged", "hot"]
+
+_SHOWN_PX = 256
+_FRAMES_A_SECOND = 5
+
+
+def hot(values: Array) -> Array:
+    """Return (H, W) uint8 as (H, W, 3) RGB from black over red and yellow to white."""
+    return np.ascontiguousarray(cv2.applyColorMap(np.ascontiguousarray(values), cv2.COLORMAP_HOT)[..., ::-1])
+
+
+def enlarged(values: Array, side: int = _SHOWN_PX) -> Array:
+    """Return a map (H, W) or (H, W, 3) with its longer side `side` or a little less, every place a square."""
+    factor = max(1, side // max(values.shape[:2]))
+    return np.ascontiguousarray(values.repeat(factor, 0).repeat(factor, 1))
+
+
+def animation(slices: Array) -> bytes:
+    """Return a GIF of (W_t, H, W) uint8, 200 ms a slice, over and over."""
+    buffer = io.BytesIO()
+    with av.open(buffer, "w", format="gif", options={"loop": "0"}) as container:
+        stream = container.add_stream("gif", rate=_FRAMES_A_SECOND)
+        stream.width, stream.height, stream.pix_fmt = slices.shape[2], slices.shape[1], "gray"
+        for one in slices:
+            frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(one), format="gray")
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode(None))
+    return buffer.getvalue()

@@ -1,0 +1,336 @@
+"""Training: what a configuration may say, steps that go on exactly, checkpoints that run nothing, scores with intervals."""
+
+import dataclasses
+import json
+import math
+import pickle
+
+import numpy as np
+import pytest
+import torch
+
+from hyperframes.errors import CancelledError, HyperframesError, OperatorError, PipelineError, SourceError
+from hyperframes.neural.train import (
+    FrameDecoder,
+    TrainingConfig,
+    evaluate,
+    fit,
+    interval,
+    load_checkpoint,
+    load_model,
+    macro_f1,
+    paired_interval,
+    read_config,
+    save_checkpoint,
+)
+from hyperframes.neural.train.scores import accuracy, confusion
+
+pytestmark = pytest.mark.slow  # torch and lightning take seconds to import
+
+CONFIG = """
+[data]
+table = "labels.csv"
+groups = ["day"]
+size = [16, 16]
+frames = 4
+flip = true
+shift = 1
+validation = 0.34
+
+[model]
+encoder = "mch"
+options = { width = 0.125, prototypes = 2 }
+
+[train]
+steps = 4
+batch = 4
+warm_up = 1
+validate_every = 2
+views = 1
+threads = 1
+
+[monitor]
+decoder = "detached"
+tensorboard = false
+
+[output]
+folder = "run"
+"""
+
+
+@pytest.fixture(scope="module")
+def samples(tmp_path_factory):
+    """Twelve tiny clips of two classes: a bright bar that goes down, or to the right."""
+    folder = tmp_path_factory.mktemp("samples")
+    rows = ["file,label,split,day"]
+    random = np.random.default_rng(0)
+    for i in range(16):
+        clip = random.integers(0, 60, (9, 16, 16, 3)).astype(np.uint8)
+        for t in range(9):
+            clip[t, t : t + 3] += 150 * np.uint8(i % 2)
+            clip[t, :, t : t + 3] += 150 * np.uint8(1 - i % 2)
+        np.save(folder / f"{i}.npy", clip)
+        rows.append(f"{i}.npy,{'down' if i % 2 else 'right'},{'train' if i < 12 else 'test'},{i // 2}")
+    (folder / "labels.csv").write_text("\n".join(rows))
+    return folder
+
+
+def configured(samples, name, text=CONFIG):
+    path = samples / f"{name}.toml"
+    path.write_text(text.replace('"run"', f'"{name}"'))
+    return read_config(path)
+
+
+def numbers(path):
+    checkpoint = load_checkpoint(path)
+    return {**checkpoint.model, **checkpoint.decoder, **checkpoint.optimizer}
+
+
+def same(first, second):
+    return first.keys() == second.keys() and all(torch.equal(first[key], second[key]) for key in first)
+
+
+# Going on -------------------------------------------------------------------------------------------------------------
+
+
+def test_steps_and_their_rest_are_all_steps_bit_for_bit(samples):
+    whole, parts = configured(samples, "whole"), configured(samples, "parts")
+    done = fit(whole)
+    first = fit(parts, steps=2)
+    assert first.steps == 2
+    second = fit(parts, resume=True)
+    assert (done.steps, second.steps) == (4, 4)
+    assert same(numbers(done.last), numbers(second.last))
+    assert load_checkpoint(done.last).progress == load_checkpoint(second.last).progress
+
+
+def test_the_same_seed_gives_the_same_model_and_another_seed_another(samples):
+    one, two = fit(configured(samples, "one")), fit(configured(samples, "two"))
+    other = fit(configured(samples, "other", CONFIG.replace("steps = 4", "steps = 4\nseed = 1")))
+    assert same(numbers(one.last), numbers(two.last))
+    assert not same(numbers(one.last), numbers(other.last))
+
+
+def test_an_interrupted_training_goes_on_as_if_it_had_not_been(samples):
+    import signal
+
+    config = configured(samples, "interrupted")
+
+    def stop(told):
+        if told["kind"] == "step" and told["step"] == 1:
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(CancelledError, match="interrupted after 1 of 4 steps") as caught:
+        fit(config, observe=stop)
+    assert "--resume" in caught.value.hint
+    done = fit(config, resume=True)
+    assert done.steps == 4
+    whole = configured(samples, "whole_again", CONFIG)
+    assert same(load_checkpoint(fit(whole).last).model, load_checkpoint(done.last).model)
+
+
+def test_a_folder_with_a_training_is_not_written_over(samples):
+    config = configured(samples, "twice")
+    fit(config, steps=1)
+    with pytest.raises(PipelineError, match="holds a training already"):
+        fit(config)
+    changed = dataclasses.replace(config, train=dataclasses.replace(config.train, batch=2))
+    with pytest.raises(PipelineError, match=r"another configuration: train\.batch was 4, is 2"):
+        fit(changed, resume=True)
+    with pytest.raises(PipelineError, match="nothing to go on from"):
+        fit(configured(samples, "never"), resume=True)
+
+
+def test_training_ends_when_it_no_longer_gets_better(samples):
+    text = CONFIG.replace("steps = 4", "steps = 40\npatience = 2\nlearning_rate = 1e-9\nfloor = 0.0")
+    done = fit(configured(samples, "patient", text.replace("validate_every = 2", "validate_every = 1")))
+    assert done.stopped_early
+    assert done.steps == 3
+    assert fit(configured(samples, "patient", text.replace("validate_every = 2", "validate_every = 1")), resume=True).steps == 3
+
+
+def test_a_loss_that_runs_away_is_an_error_that_names_the_step(samples):
+    text = CONFIG.replace("steps = 4", "steps = 9\nlearning_rate = 1e30\nclip = 0.0\nalpha = 0.0").replace("warm_up = 1", "warm_up = 0")
+    with pytest.raises(OperatorError, match=r"training ran away at step \d+: the loss is (nan|inf)"):
+        fit(configured(samples, "away", text))
+
+
+def test_curvature_has_32_bits_in_mixed_precision(samples):
+    told = []
+    text = CONFIG.replace("steps = 4", 'steps = 2\nprecision = "bf16"')
+    fit(configured(samples, "mixed", text), observe=told.append)
+    steps = [t for t in told if t["kind"] == "step"]
+    assert all(math.isfinite(t["loss"]) for t in steps)
+    bits = np.float32(steps[0]["curvature"]).view(np.uint32)
+    assert bits & 0xFFFF  # a bfloat16 would have 16 zeros
+
+
+# Learning -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.requirement("D70", "D74", "D78", "D79", "D80")
+def test_a_model_learns_is_watched_and_evaluated(samples):
+    told = []
+    text = CONFIG.replace("steps = 4", "steps = 60\nlearning_rate = 0.01").replace("validate_every = 2", "validate_every = 30")
+    done = fit(configured(samples, "learns", text), observe=told.append)
+    watched = [t for t in told if t["kind"] == "watched"]
+    assert {"macro_f1", "tge", "mcr", "fhre"} <= set(watched[-1]["scores"])
+    steps = [t for t in told if t["kind"] == "step"]
+    assert {"consistency", "temporal", "smoothness", "folding", "curvature_spread"} <= set(steps[-1])
+    assert np.mean([t["loss"] for t in steps[-5:]]) < 0.6 * np.mean([t["loss"] for t in steps[:5]])
+    assert steps[-1]["fhre"] > steps[0]["fhre"]
+    assert any("FHRE" in alarm for alarm in done.alarms)
+    found = evaluate(done.best)
+    assert found.macro_f1 >= 0.7
+    assert found.interval[0] <= found.macro_f1 <= found.interval[1]
+    assert json.loads(json.dumps(found.to_json()))["samples"] == 4
+    with pytest.raises(PipelineError, match="no sample is of the side 'tset'; known: test, train, validation"):
+        evaluate(done.best, side="tset")
+
+
+@pytest.mark.requirement("D136")
+@pytest.mark.parametrize(("decoder", "reached"), [("detached", False), ("joint", True)])
+def test_a_detached_decoder_leaves_the_model_alone(samples, decoder, reached):
+    text = CONFIG.replace('"detached"', f'"{decoder}"').replace("steps = 4", "steps = 2")
+    with_it = fit(configured(samples, f"with_{decoder}", text))
+    without = fit(configured(samples, f"without_{decoder}", text.replace(f'"{decoder}"', '"none"').replace("clip", "clip")))
+    ours, plain = load_checkpoint(with_it.last).model, load_checkpoint(without.last).model
+    if reached:
+        assert not same(ours, plain)
+    else:
+        close = [torch.allclose(ours[k].float(), plain[k].float(), atol=2e-3) for k in ours]
+        assert all(close)
+
+
+@pytest.mark.parametrize(
+    ("encoder", "options"),
+    [("sch", "width = 0.125"), ("hybrid", "width = 0.125"), ("resnet3d", "parameters = 20000"), ("average", "width = 0.0625")],
+)
+def test_every_encoder_and_baseline_can_be_trained(samples, encoder, options):
+    text = CONFIG.replace('"mch"', f'"{encoder}"').replace("width = 0.125, prototypes = 2", options)
+    done = fit(configured(samples, encoder, text.replace("steps = 4", "steps = 1").replace("size = [16", "size = [16")))
+    model, checkpoint, _ = load_model(done.best)
+    assert checkpoint.classes == ("down", "right")
+    assert not model.training
+
+
+def test_groups_keep_validation_apart(samples):
+    from hyperframes.neural.train.tasks import read_samples
+
+    sides = {}
+    for sample in read_samples(configured(samples, "sides").data):
+        sides.setdefault(sample.groups, set()).add(sample.split)
+    assert all(len(found) == 1 for found in sides.values())
+    assert set.union(*sides.values()) == {"train", "validation", "test"}
+
+
+@pytest.mark.requirement("D114", "D115", "D116")
+def test_tensorboard_shows_curvature_time_and_spread(samples):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    text = CONFIG.replace("tensorboard = false", "tensorboard = true").replace("steps = 4", "steps = 2")
+    config = configured(samples, "board", text)
+    fit(config)
+    board = EventAccumulator(str(samples / "board/tensorboard"), size_guidance={"images": 0, "scalars": 0})
+    board.Reload()
+    assert {"space", "curvature", "time"} <= set(board.Tags()["images"])
+    assert board.Images("time")[0].encoded_image_string.startswith(b"GIF89a")
+    assert {"curvature_std", "train/loss", "watched/macro_f1", "train/fhre"} <= set(board.Tags()["scalars"])
+
+
+# Checkpoints ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_file_that_would_run_code_is_refused(tmp_path):
+    class Evil:
+        def __reduce__(self):
+            return (print, ("ran",))
+
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(pickle.dumps(Evil()))
+    with pytest.raises(SourceError, match="cannot read a model from"):
+        load_checkpoint(path)
+    with pytest.raises(SourceError, match="no such file"):
+        load_checkpoint(tmp_path / "none")
+
+
+def test_a_damaged_or_foreign_checkpoint_is_told(samples, tmp_path):
+    done = fit(configured(samples, "damaged", CONFIG.replace("steps = 4", "steps = 1")))
+    checkpoint = load_checkpoint(done.best)
+    name = next(iter(checkpoint.model))
+    save_checkpoint(dataclasses.replace(checkpoint, model={name: torch.zeros(3)}), tmp_path / "short.safetensors")
+    with pytest.raises(SourceError, match="does not hold the model that it names"):
+        load_model(tmp_path / "short.safetensors")
+    (tmp_path / "cut.safetensors").write_bytes(done.best.read_bytes()[:-50])
+    with pytest.raises(SourceError, match="cannot read a model from"):
+        load_checkpoint(tmp_path / "cut.safetensors")
+    config = json.loads(json.dumps(checkpoint.config))
+    config["model"]["encoder"] = "vgg"
+    save_checkpoint(dataclasses.replace(checkpoint, config=config), tmp_path / "vgg.safetensors")
+    with pytest.raises(HyperframesError, match="no encoder named 'vgg'"):
+        load_model(tmp_path / "vgg.safetensors")
+
+
+def test_the_decoder_makes_clips_of_any_size():
+    for clip in ((3, 8, 64, 64), (1, 5, 24, 32), (3, 4, 20, 20)):
+        made = FrameDecoder(6, (2, 4, 4), clip)(torch.zeros(2, 6, 2, 4, 4))
+        assert tuple(made.shape) == (2, *clip)
+
+
+# Configuration --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (("steps = 4", "stepz = 4"), r"line 17: \[train\] has no 'stepz'; known: steps, batch"),
+        (("steps = 4", 'steps = "many"'), 'line 17: steps: expected a whole number, got "many"'),
+        (("steps = 4", "steps = 0"), "line 17: steps is at least 1: got 0"),
+        (("flip = true", "flip = 1"), "line 7: flip: expected true or false, got 1"),
+        (("size = [16, 16]", "size = [16]"), r"line 5: size is \[rows, columns\]: got \[16\]"),
+        (('"detached"', '"maybe"'), 'decoder: expected one of none, detached, joint, got "maybe"'),
+        (("[model]", "[modle]"), r"line 11: there is no table \[modle\]"),
+        (('table = "labels.csv"', ""), "name a table or a folder"),
+        (("warm_up = 1", "warm_up = 9"), "line 19: warm_up is at most steps: got 9"),
+        (("[data]", "data"), "is not TOML"),
+    ],
+)
+def test_a_wrong_configuration_is_told_by_its_line(tmp_path, change, told):
+    path = tmp_path / "wrong.toml"
+    path.write_text(CONFIG.replace(*change))
+    with pytest.raises(PipelineError, match=told):
+        read_config(path)
+
+
+def test_an_option_that_an_encoder_does_not_take_is_refused(samples):
+    with pytest.raises(PipelineError, match="encoder 'mch' has no option 'depht'"):
+        fit(configured(samples, "option", CONFIG.replace("prototypes = 2", "depht = 2")))
+
+
+def test_a_configuration_survives_the_checkpoint(samples):
+    config = configured(samples, "kept")
+    assert TrainingConfig.from_json(json.loads(json.dumps(config.to_json()))) == config
+
+
+# Scores ---------------------------------------------------------------------------------------------------------------
+
+
+def test_macro_f1_is_the_mean_over_classes():
+    truth, answers = np.array([0, 0, 1, 1, 2]), np.array([0, 1, 1, 1, 0])
+    assert confusion(truth, answers, 3).tolist() == [[1, 1, 0], [0, 2, 0], [1, 0, 0]]
+    assert macro_f1(truth, answers, 3) == pytest.approx((2 / 4 + 4 / 5 + 0) / 3)
+    assert macro_f1(truth, answers, 9) == macro_f1(truth, answers, 3)
+    assert accuracy(truth, answers) == 0.6
+
+
+def test_intervals_draw_whole_units():
+    truth = np.tile([0, 1], 50)
+    good, bad = truth.copy(), truth.copy()
+    bad[::4] = 1 - bad[::4]
+    units = [f"{i // 10}" for i in range(100)]
+    low, high = paired_interval(truth, good, bad, 2, units, draws=200)
+    assert 0 < low <= 1 - macro_f1(truth, bad, 2) <= high
+    assert paired_interval(truth, good, good, 2, units, draws=50) == (0, 0)
+    one = ["only"] * 100
+    low, high = interval(truth, bad, 2, one, draws=50)
+    assert low == high == pytest.approx(macro_f1(truth, bad, 2))
