@@ -283,15 +283,15 @@ def test_the_decoder_makes_clips_of_any_size():
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (("steps = 4", "stepz = 4"), r"line 17: \[train\] has no 'stepz'; known: steps, batch"),
-        (("steps = 4", 'steps = "many"'), 'line 17: steps: expected a whole number, got "many"'),
-        (("steps = 4", "steps = 0"), "line 17: steps is at least 1: got 0"),
+        (("steps = 4", "stepz = 4"), r"line 16: \[train\] has no 'stepz'; known: steps, batch"),
+        (("steps = 4", 'steps = "many"'), 'line 16: steps: expected a whole number, got "many"'),
+        (("steps = 4", "steps = 0"), "line 16: steps is at least 1: got 0"),
         (("flip = true", "flip = 1"), "line 7: flip: expected true or false, got 1"),
         (("size = [16, 16]", "size = [16]"), r"line 5: size is \[rows, columns\]: got \[16\]"),
         (('"detached"', '"maybe"'), 'decoder: expected one of none, detached, joint, got "maybe"'),
         (("[model]", "[modle]"), r"line 11: there is no table \[modle\]"),
         (('table = "labels.csv"', ""), "name a table or a folder"),
-        (("warm_up = 1", "warm_up = 9"), "line 19: warm_up is at most steps: got 9"),
+        (("warm_up = 1", "warm_up = 9"), "line 18: warm_up is at most steps: got 9"),
         (("[data]", "data"), "is not TOML"),
     ],
 )

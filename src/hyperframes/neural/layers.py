@@ -160,6 +160,7 @@ class AdaptiveGridWarp(nn.Module):
 
     def folding(self, control: torch.Tensor, margin: float = 0.1) -> torch.Tensor:
         """Return the mean of ``relu(margin - det J)`` of the map's Jacobian J: 0 where it is far from folding."""
+        control = _wide(control)
         place = self.identity.to(control.dtype) + self.field(control)
         sizes = place.shape[2:]
         cells = [max(size - 1, 1) for size in sizes]

@@ -1,0 +1,343 @@
+"""Learned hyperframes beside a 3-D and a 2-D network of equal size, trained as long, on the same windows of real data.
+
+    HYPERFRAMES_TEST_MEDIA=DIR python benchmarks/bench_learned.py nmnist person_tracks --minutes 20
+
+Recipes stand in learned/NAME.toml. Every run is added to results/learned/NAME.json when it is done, and what is there is
+not run again, so that it can be stopped and gone on with. `--latency` measures what an answer costs once all have learned.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+RESULTS = HERE / "results/learned"
+NAMES = ("nmnist", "person_tracks", "thermal_falls", "surveillance_fights")
+ROUNDS = 40
+
+
+@dataclasses.dataclass(frozen=True)
+class Planned:
+    """One run that a recipe asks for."""
+
+    phase: str
+    model: str
+    seed: int
+    rate: float | None
+    fold: str = ""
+    """The group that is tested with; empty where a column says it."""
+
+    @property
+    def key(self) -> str:
+        """What it is called in the results."""
+        rate = f" {self.rate:g}" if self.phase == "search" else ""
+        return f"{self.phase}: {self.model}{rate}, seed {self.seed}" + (f", {self.fold}" if self.fold else "")
+
+
+def recipe_of(name: str) -> dict[str, Any]:
+    """Return a recipe."""
+    return tomllib.loads((HERE / f"learned/{name}.toml").read_text())
+
+
+def planned(recipe: dict[str, Any], folds: list[str]) -> list[Planned]:
+    """Return all runs in their order: search, models seed by seed, ablations."""
+    models = [recipe["ours"], *recipe["rivals"]]
+    runs = []
+    if len(recipe["rates"]) > 1:
+        runs += [Planned("search", model, 0, rate) for model in models for rate in recipe["rates"]]
+    for seed in recipe["seeds"]:
+        runs += [Planned("final", model, seed, None, fold) for model in models for fold in folds]
+    return runs + [Planned("ablation", name, 0, None) for name in recipe.get("ablations", {})]
+
+
+def merged(base: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+    """Return `base` with the values of `more`, table by table."""
+    both = dict(base)
+    for key, value in more.items():
+        both[key] = merged(both.get(key, {}), value) if isinstance(value, dict) else value
+    return both
+
+
+def config_of(recipe: dict[str, Any], run: Planned, rate: float, media: Path, folder: str) -> dict[str, Any]:
+    """Return the training's configuration of a run."""
+    model = recipe["ours"] if run.phase == "ablation" else run.model
+    searching = run.phase == "search"
+    values = {
+        "data": {**recipe["data"], "table": str(media / recipe["data"]["table"]), "validation": 0.25 if searching else 0.0},
+        "model": dict(recipe["models"][model]),
+        "train": {
+            **recipe["train"], "seed": run.seed, "learning_rate": rate, "floor": rate / 100, "threads": 1,
+            "validate_every": recipe["train"]["steps"],
+        },
+        "loss": dict(recipe.get("loss", {})),
+        "monitor": {"tensorboard": False},
+        "output": {"folder": folder},
+    }  # fmt: skip
+    if run.phase == "ablation":
+        change = recipe["ablations"][run.model]
+        values = merged(values, {"model": {"options": change.get("options", {})}, **_tables(change)})
+    return values
+
+
+def _tables(change: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in change.items() if key != "options"}
+
+
+# Runs -----------------------------------------------------------------------------------------------------------------
+
+
+def folds_of(recipe: dict[str, Any], media: Path) -> list[str]:
+    """Return the groups that are tested with in turn; one empty one where the table has a split."""
+    if not recipe.get("folds"):
+        return [""]
+    return sorted({sample.groups[0] for sample in all_samples(recipe, media)})
+
+
+def all_samples(recipe: dict[str, Any], media: Path) -> list[Any]:
+    """Return the samples of a recipe as its table has them."""
+    from hyperframes.neural.data import read_table
+
+    data = recipe["data"]
+    return read_table(
+        media / data["table"],
+        source=data.get("source", "{file}"),
+        split=data.get("split", "split") or None,
+        groups=data.get("groups", ()),
+        start=data.get("start"),
+        stop=data.get("stop"),
+        joined=data.get("joined"),
+    )
+
+
+def done_by(recipe: dict[str, Any], run: Planned, rate: float, media: Path) -> dict[str, Any]:
+    """Train and test once; return what is kept of it."""
+    from hyperframes.neural.train import evaluate, fit, macro_f1
+    from hyperframes.neural.train.config import TrainingConfig
+
+    with tempfile.TemporaryDirectory() as folder:
+        config = TrainingConfig.from_json(config_of(recipe, run, rate, media, folder))
+        if run.fold:
+            config = _folded(config, recipe, run.fold, media, folder)
+        began, cpu = time.perf_counter(), time.process_time()
+        result = fit(config)
+        spent = {"seconds": time.perf_counter() - began, "cpu_seconds": time.process_time() - cpu}
+        told = evaluate(result.last, side="validation" if run.phase == "search" else "test")
+    places = {s.source + f"@{s.start}": i for i, s in enumerate(all_samples(recipe, media))}
+    return {
+        **dataclasses.asdict(run),
+        "rate": rate,
+        "macro_f1": macro_f1(told.answers.truth, told.answers.answers, len(told.classes)),
+        "accuracy": told.accuracy,
+        "classes": list(told.classes),
+        "parameters": told.parameters,
+        "samples": [places[s.source + f"@{s.start}"] for s in told.samples],
+        "units": [sample.unit for sample in _named(told.samples, media)],
+        "truth": told.answers.truth.tolist(),
+        "answers": told.answers.answers.tolist(),
+        **spent,
+    }
+
+
+def _named(samples: Any, media: Path) -> list[Any]:
+    """Return the samples with sources from `media` on: results name no folder of one machine."""
+    return [
+        dataclasses.replace(s, source=os.path.relpath(s.source, media) + (f"@{s.start}" if s.start else ""))
+        for s in samples
+    ]
+
+
+def _folded(config: Any, recipe: dict[str, Any], fold: str, media: Path, folder: str) -> Any:
+    """Return the configuration with a table whose split is that fold."""
+    import csv
+
+    table = Path(folder) / "labels.csv"
+    with open(config.data.table, newline="") as file:
+        rows = list(csv.DictReader(file))
+    sides = ["test" if sample.groups[0] == fold else "train" for sample in all_samples(recipe, media)]
+    with open(table, "w", newline="") as file:
+        writer = csv.DictWriter(file, [*rows[0], "side"])
+        writer.writeheader()
+        writer.writerows({**row, "side": side} for row, side in zip(rows, sides, strict=True))
+    root = str(Path(config.data.table).parent)
+    return dataclasses.replace(config, data=dataclasses.replace(config.data, table=str(table), root=root, split="side"))
+
+
+def best_rate(recipe: dict[str, Any], runs: dict[str, Any], model: str) -> float | None:
+    """Return the learning rate that did best on what was kept aside; None where the search is not done."""
+    if len(recipe["rates"]) == 1:
+        return float(recipe["rates"][0])
+    found = [runs.get(Planned("search", model, 0, rate).key) for rate in recipe["rates"]]
+    if None in found:
+        return None
+    return float(max(found, key=lambda run: run["macro_f1"])["rate"])
+
+
+def go_on(name: str, media: Path, until: float) -> bool:
+    """Take the runs that are left, as long as there is time; return whether all are done."""
+    recipe, path = recipe_of(name), RESULTS / f"{name}.json"
+    result = json.loads(path.read_text()) if path.exists() else {"name": name, "title": recipe["title"], "runs": {}}
+    for run in planned(recipe, folds_of(recipe, media)):
+        if run.key in result["runs"]:
+            continue
+        rate = run.rate or best_rate(recipe, result["runs"], recipe["ours"] if run.phase == "ablation" else run.model)
+        if time.time() > until or rate is None:
+            return False
+        result["runs"][run.key] = found = done_by(recipe, run, rate, media)
+        result |= {"when": datetime.now(UTC).isoformat(timespec="seconds"), "machine": _machine(), "versions": _versions()}
+        _write(path, result)
+        print(f"{name}: {run.key}: macro-F1 {found['macro_f1']:.3f}, {found['cpu_seconds']:.0f} s of CPU", flush=True)
+    if recipe.get("surfaces") and "surfaces" not in result:
+        result["surfaces"] = surfaces(recipe, media)
+        _write(path, result)
+    return True
+
+
+def _write(path: Path, result: dict[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_suffix(".part")
+    beside.write_text(json.dumps(result, indent=1) + "\n")
+    os.replace(beside, path)
+
+
+def _machine() -> dict[str, Any]:
+    import platform
+
+    import psutil
+
+    name = next((line.partition(": ")[2] for line in _lines("/proc/cpuinfo") if line.startswith("model name")), "")
+    return {
+        "processor": name or platform.processor(),
+        "cores": psutil.cpu_count(),
+        "memory_bytes": psutil.virtual_memory().total,
+        "system": platform.system(),
+        "threads": 1,
+    }
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        return Path(path).read_text().splitlines()
+    except OSError:
+        return []
+
+
+def _versions() -> dict[str, str]:
+    import platform
+    from importlib.metadata import version
+
+    names = ("torch", "lightning", "numpy", "hyperframes-engine")
+    asked = subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], cwd=HERE, capture_output=True, text=True, check=False)
+    told = {"python": platform.python_version(), **{name: version(name) for name in names}}
+    return {**told, "commit": asked.stdout.strip()}
+
+
+# Time surfaces --------------------------------------------------------------------------------------------------------
+
+
+def surfaces(recipe: dict[str, Any], media: Path) -> dict[str, Any]:
+    """Return what a support vector machine on time surfaces answers, in an environment of its own."""
+    import numpy as np
+
+    from hyperframes import open as open_source
+    from hyperframes.frames import Events, time_surface
+
+    samples = all_samples(recipe, media)
+    labels = sorted({sample.label for sample in samples})
+    sensor = tuple(recipe["data"]["sensor"])
+    arrays: dict[str, list[Any]] = {}
+    for sample in samples:
+        with open_source(sample.source, sensor=sensor) as source:
+            planes, pts = source.arrays()
+        events = Events.of(pts, planes[0][:, 0], planes[0][:, 1], planes[0][:, 2], sensor)
+        for tau in (30_000, 100_000, 300_000):
+            surface = time_surface(events, sensor, int(pts[-1]), tau)
+            arrays.setdefault(f"{sample.split}_{tau // 1000}ms", []).append(surface.ravel())
+    test = [sample for sample in samples if sample.split == "test"]
+    python = _environment()
+    with tempfile.TemporaryDirectory() as folder:
+        features, answers = Path(folder) / "features.npz", Path(folder) / "answers.json"
+        train_labels = np.array([labels.index(s.label) for s in samples if s.split == "train"])
+        np.savez(features, labels=train_labels, **{key: np.stack(value) for key, value in arrays.items()})
+        subprocess.run([python, str(HERE / "learned/surfaces_svm.py"), str(features), str(answers)], check=True)
+        told = json.loads(answers.read_text())
+    truth = [labels.index(sample.label) for sample in test]
+    return {**told, "truth": truth, "samples": [i for i, s in enumerate(samples) if s.split == "test"]}
+
+
+def _environment() -> str:
+    """Return the interpreter of the environment that learned/surfaces.txt pins, made once."""
+    home = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "hyperframes-learned/surfaces"
+    python = home / "bin/python"
+    pins = (HERE / "learned/surfaces.txt").read_text()
+    stamp = home / "pins.txt"
+    if not (stamp.exists() and stamp.read_text() == pins):
+        subprocess.run([sys.executable, "-m", "venv", "--clear", str(home)], check=True)
+        subprocess.run([python, "-m", "pip", "install", "--quiet", "-r", str(HERE / "learned/surfaces.txt")], check=True)
+        stamp.write_text(pins)
+    return str(python)
+
+
+# Latency --------------------------------------------------------------------------------------------------------------
+
+
+def latency(name: str, media: Path) -> None:
+    """Add what one answer costs each model, one clip at a time, the models in turn: process CPU time on one thread."""
+    import torch
+
+    from hyperframes.neural.train.config import TrainingConfig
+    from hyperframes.neural.train.models import make_classifier
+
+    torch.set_num_threads(1)
+    recipe, path = recipe_of(name), RESULTS / f"{name}.json"
+    result = json.loads(path.read_text())
+    data, models = recipe["data"], {}
+    for model in [recipe["ours"], *recipe["rivals"]]:
+        values = config_of(recipe, Planned("final", model, 0, None), 1e-3, media, "unused")
+        config = TrainingConfig.from_json(values)
+        classes = len({sample.label for sample in all_samples(recipe, media)})
+        models[model] = make_classifier(config, classes).eval()
+    channels = {"pictures": 3, "rows": 1, "events": 2}[data.get("form", "pictures")]
+    clip = torch.rand(1, channels, data.get("bins") or data["frames"], *data["size"])
+    times: dict[str, list[float]] = {model: [] for model in models}
+    with torch.no_grad():
+        for _ in range(ROUNDS):
+            for model, net in models.items():
+                began = time.process_time()
+                net(clip)
+                times[model].append(time.process_time() - began)
+    result["latency_ms"] = {model: [1e3 * t for t in found[5:]] for model, found in times.items()}
+    _write(path, result)
+
+
+def main(arguments: list[str]) -> int:
+    """Run what was asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", default=list(NAMES), metavar="NAME", help=", ".join(NAMES))
+    parser.add_argument("--minutes", type=float, default=1e6, help="begin no run after that long")
+    parser.add_argument("--latency", action="store_true", help="measure latencies only")
+    given = parser.parse_args(arguments)
+    if "HYPERFRAMES_TEST_MEDIA" not in os.environ:
+        parser.error("HYPERFRAMES_TEST_MEDIA names the folder of real files")
+    media = Path(os.environ["HYPERFRAMES_TEST_MEDIA"]).resolve()
+    until = time.time() + 60 * given.minutes
+    for name in given.names:
+        if given.latency:
+            latency(name, media)
+        else:
+            go_on(name, media, until)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
