@@ -185,7 +185,7 @@ def warp_health(warp: AdaptiveGridWarp, control: torch.Tensor) -> tuple[float, f
     control : (N, 3 or 2, T, H, W)
         Offsets of its control points. Both numbers are in shares of how far a point may move.
     """
-    share = (control / warp.limit.clamp_min(1e-12)).float()
+    share = (control.detach() / warp.limit.clamp_min(1e-12)).float()
     share = share[:, warp.limit.flatten() > 0]
     if share.numel() == 0:
         return 1.0, 0.0
