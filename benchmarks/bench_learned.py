@@ -194,10 +194,13 @@ def go_on(name: str, media: Path, until: float, *, ablations: bool) -> bool:
         rate = run.rate or best_rate(recipe, result["runs"], recipe["ours"] if run.phase == "ablation" else run.model)
         if time.time() > until or rate is None:
             return False
-        result["runs"][run.key] = found = done_by(recipe, run, rate, media)
-        result |= {"when": datetime.now(UTC).isoformat(timespec="seconds"), "machine": _machine(), "versions": _versions()}
+        result["runs"][run.key] = done_by(recipe, run, rate, media)
+        result |= {
+            "when": datetime.now(UTC).isoformat(timespec="seconds"),
+            "machine": _machine(),
+            "versions": _versions(),
+        }
         _write(path, result)
-        print(f"{name}: {run.key}: macro-F1 {found['macro_f1']:.3f}, {found['cpu_seconds']:.0f} s of CPU", flush=True)
     if recipe.get("surfaces") and "surfaces" not in result:
         result["surfaces"] = surfaces(recipe, media)
         _write(path, result)
@@ -238,7 +241,9 @@ def _versions() -> dict[str, str]:
     from importlib.metadata import version
 
     names = ("torch", "lightning", "numpy", "hyperframes-engine")
-    asked = subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], cwd=HERE, capture_output=True, text=True, check=False)
+    asked = subprocess.run(
+        ["git", "rev-parse", "--short=12", "HEAD"], cwd=HERE, capture_output=True, text=True, check=False
+    )
     told = {"python": platform.python_version(), **{name: version(name) for name in names}}
     return {**told, "commit": asked.stdout.strip()}
 
@@ -284,7 +289,9 @@ def _environment() -> str:
     stamp = home / "pins.txt"
     if not (stamp.exists() and stamp.read_text() == pins):
         subprocess.run([sys.executable, "-m", "venv", "--clear", str(home)], check=True)
-        subprocess.run([python, "-m", "pip", "install", "--quiet", "-r", str(HERE / "learned/surfaces.txt")], check=True)
+        subprocess.run(
+            [python, "-m", "pip", "install", "--quiet", "-r", str(HERE / "learned/surfaces.txt")], check=True
+        )
         stamp.write_text(pins)
     return str(python)
 

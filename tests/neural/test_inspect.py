@@ -4,13 +4,13 @@ import cv2
 import numpy as np
 import pytest
 import torch
+from tests.neural.test_train import CONFIG, configured, samples  # noqa: F401 - a fixture
 
 from hyperframes import neural
 from hyperframes.errors import FrameError
 from hyperframes.neural import pictures
 from hyperframes.neural.inspect import _attention_check, _density_check, _prototype_check, trigger_offset, warp_health
 from hyperframes.neural.train import fit, load_checkpoint, save_checkpoint
-from tests.neural.test_train import CONFIG, configured, samples  # noqa: F401 - a fixture
 
 pytestmark = pytest.mark.slow  # torch takes seconds to import
 
@@ -48,9 +48,7 @@ def test_prototypes_that_answer_nowhere_are_bad():
     still = torch.zeros(1, 6, 3, 4, 4)
     moving = still.clone()
     moving[:, 2] = torch.arange(3.0).reshape(1, 3, 1, 1)
-    verdicts = [
-        _prototype_check(Net, neural.HyperTensor(x, 2), trained=True).verdict for x in (moving, still)
-    ]
+    verdicts = [_prototype_check(Net, neural.HyperTensor(x, 2), trained=True).verdict for x in (moving, still)]
     assert verdicts == ["good", "bad"]
 
 
@@ -75,7 +73,9 @@ def test_the_offset_of_a_trigger_is_measured_below_a_frame():
         return np.repeat((40 + 180 * light).astype(np.uint8)[:, None, None], 16, 1).repeat(16, 2)
 
     assert trigger_offset(flashes(time), flashes(time), most_seconds=10) == pytest.approx(0, abs=1e-6)
-    assert trigger_offset(flashes(time), flashes(time - shift), most_seconds=10) == pytest.approx(shift / rate, abs=0.1 / rate)
+    assert trigger_offset(flashes(time), flashes(time - shift), most_seconds=10) == pytest.approx(
+        shift / rate, abs=0.1 / rate
+    )
     assert trigger_offset(flashes(time), np.full((80, 16, 16), 9, np.uint8)) is None
 
 

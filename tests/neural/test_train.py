@@ -146,11 +146,16 @@ def test_training_ends_when_it_no_longer_gets_better(samples):
     done = fit(configured(samples, "patient", text.replace("validate_every = 2", "validate_every = 1")))
     assert done.stopped_early
     assert done.steps == 3
-    assert fit(configured(samples, "patient", text.replace("validate_every = 2", "validate_every = 1")), resume=True).steps == 3
+    assert (
+        fit(configured(samples, "patient", text.replace("validate_every = 2", "validate_every = 1")), resume=True).steps
+        == 3
+    )
 
 
 def test_a_loss_that_runs_away_is_an_error_that_names_the_step(samples):
-    text = CONFIG.replace("steps = 4", "steps = 9\nlearning_rate = 1e30\nclip = 0.0\nalpha = 0.0").replace("warm_up = 1", "warm_up = 0")
+    text = CONFIG.replace("steps = 4", "steps = 9\nlearning_rate = 1e30\nclip = 0.0\nalpha = 0.0").replace(
+        "warm_up = 1", "warm_up = 0"
+    )
     with pytest.raises(OperatorError, match=r"training ran away at step \d+: the loss is (nan|inf)"):
         fit(configured(samples, "away", text))
 
@@ -171,7 +176,9 @@ def test_curvature_has_32_bits_in_mixed_precision(samples):
 @pytest.mark.requirement("D70", "D74", "D78", "D79", "D80")
 def test_a_model_learns_is_watched_and_evaluated(samples):
     told = []
-    text = CONFIG.replace("steps = 4", "steps = 60\nlearning_rate = 0.01").replace("validate_every = 2", "validate_every = 30")
+    text = CONFIG.replace("steps = 4", "steps = 60\nlearning_rate = 0.01").replace(
+        "validate_every = 2", "validate_every = 30"
+    )
     done = fit(configured(samples, "learns", text), observe=told.append)
     watched = [t for t in told if t["kind"] == "watched"]
     assert {"macro_f1", "tge", "mcr", "fhre"} <= set(watched[-1]["scores"])
@@ -193,7 +200,9 @@ def test_a_model_learns_is_watched_and_evaluated(samples):
 def test_a_detached_decoder_leaves_the_model_alone(samples, decoder, reached):
     text = CONFIG.replace('"detached"', f'"{decoder}"').replace("steps = 4", "steps = 2")
     with_it = fit(configured(samples, f"with_{decoder}", text))
-    without = fit(configured(samples, f"without_{decoder}", text.replace(f'"{decoder}"', '"none"').replace("clip", "clip")))
+    without = fit(
+        configured(samples, f"without_{decoder}", text.replace(f'"{decoder}"', '"none"').replace("clip", "clip"))
+    )
     ours, plain = load_checkpoint(with_it.last).model, load_checkpoint(without.last).model
     if reached:
         assert not same(ours, plain)
@@ -204,7 +213,12 @@ def test_a_detached_decoder_leaves_the_model_alone(samples, decoder, reached):
 
 @pytest.mark.parametrize(
     ("encoder", "options"),
-    [("sch", "width = 0.125"), ("hybrid", "width = 0.125"), ("resnet3d", "parameters = 20000"), ("average", "width = 0.0625")],
+    [
+        ("sch", "width = 0.125"),
+        ("hybrid", "width = 0.125"),
+        ("resnet3d", "parameters = 20000"),
+        ("average", "width = 0.0625"),
+    ],
 )
 def test_every_encoder_and_baseline_can_be_trained(samples, encoder, options):
     text = CONFIG.replace('"mch"', f'"{encoder}"').replace("width = 0.125, prototypes = 2", options)

@@ -21,7 +21,9 @@ def evaluate(
     model: Annotated[Path, typer.Argument(metavar="MODEL.safetensors", help="What 'hyperframes train' left.")],
     config: Annotated[
         Path | None,
-        typer.Option("--config", metavar="CONFIG.toml", help="Take the data of this configuration, not the training's."),
+        typer.Option(
+            "--config", metavar="CONFIG.toml", help="Take the data of this configuration, not the training's."
+        ),
     ] = None,
     side: Annotated[str, typer.Option(metavar="NAME", help="Side of the split that is asked about.")] = "test",
     queue: Annotated[
@@ -60,8 +62,8 @@ def _write_queue(found: Evaluation, path: Path, top: int) -> None:
         writer = csv.writer(file)
         writer.writerow(["file", "start", "stop", "guess", "unsure", "distance"])
         for one in chosen:
-            sample = found.samples[one.index]
-            guess = found.classes[int(found.answers.answers[one.index])]
+            sample = found.samples[one.place]
+            guess = found.classes[int(found.answers.answers[one.place])]
             stop = "" if sample.stop is None else sample.stop
             writer.writerow([sample.source, sample.start, stop, guess, f"{one.unsure:.4f}", f"{one.distance:.4f}"])
 

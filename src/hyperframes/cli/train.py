@@ -6,11 +6,12 @@ import json
 import sys
 import time
 from pathlib import Path  # noqa: TC003 - typer reads the annotation
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hyperframes.cli import _options, _show
+if TYPE_CHECKING:
+    from hyperframes.cli import _options
 
 __all__ = ["train"]
 
@@ -80,7 +81,9 @@ class _Lines:
         elif self._live or time.monotonic() - self._last >= 10:
             self._last = time.monotonic()
             text = self._step(told)
-            print(f"\r\x1b[K{text}" if self._live else text, end="" if self._live else "\n", file=sys.stderr, flush=True)
+            print(
+                f"\r\x1b[K{text}" if self._live else text, end="" if self._live else "\n", file=sys.stderr, flush=True
+            )
 
     def _step(self, told: dict[str, Any]) -> str:
         if self._first is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import cv2
 import numpy as np
@@ -13,6 +13,7 @@ import torch
 
 from hyperframes.drivers import stream
 from hyperframes.errors import FrameError, MissingExtraError, SinkError
+from hyperframes.frames import Clip
 from hyperframes.neural.curvature import curvature
 from hyperframes.neural.data import Sample
 from hyperframes.neural.layers import AdaptiveGridWarp, LocalManifoldAttention, TemporalGradientProjection
@@ -82,7 +83,7 @@ class Inspection:
     def text(self) -> str:
         """Return what the model says, in a sentence."""
         told = ", ".join(f"{name} {p:.2f}" for name, p in sorted(self.answer.items(), key=lambda i: -i[1])[:3])
-        n, c, w, h, width = self.tensor.data.shape
+        _n, c, w, h, width = self.tensor.data.shape
         return f"{told}; tensor {c} channels ({self.tensor.space} of space), {w} slices of {h} x {width}"
 
 
@@ -129,9 +130,7 @@ def inspect(
     with seen, torch.no_grad():
         logits, data, _ = net.with_tensor(window)  # type: ignore[operator]  # classifiers have it
     answer = dict(zip(checkpoint.classes, logits[0].double().softmax(0).tolist(), strict=True))
-    tensor = HyperTensor(
-        data, int(encoder.space), encoder.kind, curvature(data), source, ((start, start + length),)
-    )
+    tensor = HyperTensor(data, int(encoder.space), encoder.kind, curvature(data), source, ((start, start + length),))
     checks = (
         *_grid_checks(net, seen, trained=checkpoint.step > 0),
         _attention_check(seen),
@@ -152,7 +151,7 @@ class _Seen:
         self.logits: list[float] = []
         self._hooks: list[Any] = []
 
-    def __enter__(self) -> _Seen:
+    def __enter__(self) -> Self:
         for module in self._net.modules():
             if isinstance(module, AdaptiveGridWarp):
                 self._hooks.append(module.register_forward_pre_hook(self._warp))
@@ -189,9 +188,7 @@ def warp_health(warp: AdaptiveGridWarp, control: torch.Tensor) -> tuple[float, f
     share = share[:, warp.limit.flatten() > 0]
     if share.numel() == 0:
         return 1.0, 0.0
-    jumps = [
-        float(share.diff(dim=axis).abs().max()) for axis in (2, 3, 4) if share.shape[axis] > 1
-    ]
+    jumps = [float(share.diff(dim=axis).abs().max()) for axis in (2, 3, 4) if share.shape[axis] > 1]
     return float((share.abs() < STILL).float().mean()), max(jumps, default=0.0)
 
 
@@ -245,7 +242,9 @@ def _density_check(encoder: Any, window: torch.Tensor) -> Check:
     occupied = window[window > 0]
     measured, fitted = float(occupied.mean()) if len(occupied) else 0.0, float(density.rate)
     if fitted <= 0:
-        return Check("D98 event rate", f"{measured:.2f} events a voxel, never fitted", "bad", "Fit it: density.fit(grids).")
+        return Check(
+            "D98 event rate", f"{measured:.2f} events a voxel, never fitted", "bad", "Fit it: density.fit(grids)."
+        )
     off = not fitted / RATE_FACTOR <= measured <= fitted * RATE_FACTOR
     remedy = "Fit it on recordings of this sensor: density.fit(grids)." if off else ""
     return Check(
@@ -307,6 +306,7 @@ def _light(source: Any) -> tuple[Array, float]:
     means: list[float] = []
     rate = 0.0
     for clip in stream(source, (), pixel_format="gray", workers=1):
+        assert isinstance(clip, Clip)
         rate = float(clip.spec.rate or 1)
         means += clip.planes[0].reshape(len(clip.planes[0]), -1).mean(1).tolist()
     return np.array(means), rate

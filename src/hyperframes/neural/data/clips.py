@@ -101,7 +101,8 @@ def _pictures_of_rows(rows: Array, size: tuple[int, int], limits: tuple[float, f
 
 
 def _voxels(sample: Sample, size: tuple[int, int, int], sensor: tuple[int, int] | None) -> Array:
-    with open_source(sample.source, **({} if sensor is None else {"sensor": sensor})) as source:
+    known: dict[str, Any] = {} if sensor is None else {"sensor": sensor}
+    with open_source(sample.source, **known) as source:
         clip = run(source, workers=1, range=(sample.start, sample.stop)).value
     if not isinstance(clip, Clip) or clip.spec.names != EVENT_NAMES:
         raise FrameError(f"{sample.source} is no recording of events: expected x, y and p, got {source.spec}")

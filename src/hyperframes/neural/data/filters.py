@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+import cv2
 import numpy as np
 
 from hyperframes.drivers import stream
 from hyperframes.errors import FrameError
+from hyperframes.frames import Clip
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -97,10 +99,9 @@ def least_tile_ssim(source: Any, *, tile: int = 8, side: int = 256, **options: A
 
 
 def _grey(source: Any, side: int, options: dict[str, Any]) -> Iterator[Array]:
-    import cv2
-
     for clip in stream(source, (), pixel_format="gray", workers=1, **options):
-        for frame in getattr(clip, "data", None) if hasattr(clip, "data") else clip.planes[0]:
+        assert isinstance(clip, Clip)
+        for frame in clip.planes[0]:
             scale = min(1.0, side / max(frame.shape))
             size = (max(1, round(frame.shape[1] * scale)), max(1, round(frame.shape[0] * scale)))
             yield np.asarray(cv2.resize(frame, size, interpolation=cv2.INTER_AREA)) if scale < 1 else np.array(frame)

@@ -17,7 +17,7 @@ __all__ = ["Candidate", "hardest"]
 class Candidate(NamedTuple):
     """A sample that should be labelled next."""
 
-    index: int
+    place: int
     """Among those that were asked about."""
     unsure: float
     """From 0 (sure) to 1 (no idea)."""

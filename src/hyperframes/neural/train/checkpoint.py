@@ -65,6 +65,15 @@ def save_checkpoint(checkpoint: Checkpoint, path: str | os.PathLike[str]) -> Non
         beside.unlink(missing_ok=True)
 
 
+def _check_version(header: dict[str, Any], path: str | os.PathLike[str]) -> None:
+    if header.get("version") != _VERSION:
+        raise SourceError(
+            f"{path} holds no model of version {_VERSION}: got {header.get('version')}",
+            source=str(path),
+            hint="Models are written by 'hyperframes train'.",
+        )
+
+
 def load_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
     """Read what `save_checkpoint` wrote.
 
@@ -78,12 +87,7 @@ def load_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
     try:
         with safe_open(path, "pt") as file:
             header = json.loads((file.metadata() or {}).get("hyperframes_model", "{}"))
-            if header.get("version") != _VERSION:
-                raise SourceError(
-                    f"{path} holds no model of version {_VERSION}: got {header.get('version')}",
-                    source=str(path),
-                    hint="Models are written by 'hyperframes train'.",
-                )
+            _check_version(header, path)
             parts: dict[str, dict[str, torch.Tensor]] = {part: {} for part in _PARTS}
             for key in file.keys():  # noqa: SIM118 - no mapping
                 part, _, name = key.partition("/")

@@ -210,7 +210,9 @@ def read_config(path: str | os.PathLike[str]) -> TrainingConfig:
     config = _Reader(text, str(path)).config(tables)
     here = file.parent
     data, output = config.data, config.output
-    placed = {name: str(here / getattr(data, name)) for name in ("table", "folder", "root") if getattr(data, name)}
+    placed: dict[str, Any] = {
+        name: str(here / getattr(data, name)) for name in ("table", "folder", "root") if getattr(data, name)
+    }
     return dataclasses.replace(
         config,
         data=dataclasses.replace(data, **placed),

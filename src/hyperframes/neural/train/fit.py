@@ -17,6 +17,7 @@ import torch
 
 from hyperframes.errors import CancelledError, PipelineError, SourceError
 from hyperframes.neural.curvature import curvature
+from hyperframes.neural.data import Sample
 from hyperframes.neural.metrics import ALARMS
 from hyperframes.neural.tensor import HyperTensor
 from hyperframes.neural.train.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
     from torch import nn
 
-    from hyperframes.neural.data import Sample
     from hyperframes.neural.train.tasks import Task
 
 __all__ = ["Evaluation", "Told", "TrainResult", "evaluate", "fit", "load_model"]
@@ -40,7 +40,7 @@ __all__ = ["Evaluation", "Told", "TrainResult", "evaluate", "fit", "load_model"]
 Told = dict[str, Any]
 """What an observer of a training hears: ``kind`` (step, watched, alarm), ``step``, ``steps`` and numbers."""
 
-_TASKS: dict[str, Callable[[TrainingConfig, torch.device], Task]] = {"classify": Classify}
+_TASKS: dict[str, type[Classify]] = {"classify": Classify}
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,9 +243,7 @@ class _Watch(lightning.Callback):
             for number, handler in before.items():
                 signal.signal(number, handler)
 
-    def on_train_batch_end(
-        self, trainer: Any, learner: Learner, outputs: Any, batch: Any, batch_idx: int
-    ) -> None:  # types as lightning declares them, narrowed to ours
+    def on_train_batch_end(self, trainer: Any, learner: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         """Count the step, and look at the model where it is time."""
         self.step = learner.step
         self._observe({"kind": "step", "step": self.step, "steps": self._config.train.steps, **learner.told})
@@ -334,7 +332,7 @@ class _Watch(lightning.Callback):
 
 
 def _add_animation(writer: Any, name: str, gif: bytes, size: tuple[int, ...], step: int) -> None:
-    from tensorboard.compat.proto.summary_pb2 import Summary
+    from tensorboard.compat.proto.summary_pb2 import Summary  # type: ignore[import-untyped]  # ships no types
 
     image = Summary.Image(height=size[0], width=size[1], colorspace=1, encoded_image_string=gif)
     writer.file_writer.add_summary(Summary(value=[Summary.Value(tag=name, image=image)]), step)

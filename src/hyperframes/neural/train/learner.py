@@ -84,8 +84,10 @@ class Learner(lightning.LightningModule):
             return None
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.config.train.seed + 1)
-            clip = sample.clips.shape[1:]
-            return FrameDecoder(found[0].shape[1], tuple(found[0].shape[2:]), tuple(clip))
+            channels, *places = found[0].shape[1:]
+            slices, height, width = places
+            c, t, h, w = sample.clips.shape[1:]
+            return FrameDecoder(channels, (slices, height, width), (c, t, h, w))
 
     @property
     def step(self) -> int:
@@ -97,7 +99,10 @@ class Learner(lightning.LightningModule):
         decayed = [p for p in self.parameters() if p.requires_grad and p.ndim > 1]
         others = [p for p in self.parameters() if p.requires_grad and p.ndim <= 1]
         optimizer = torch.optim.AdamW(
-            [{"params": decayed, "weight_decay": self.config.train.weight_decay}, {"params": others, "weight_decay": 0.0}],
+            [
+                {"params": decayed, "weight_decay": self.config.train.weight_decay},
+                {"params": others, "weight_decay": 0.0},
+            ],
             lr=self.config.train.learning_rate,
         )
         if self._start is not None:
@@ -113,11 +118,10 @@ class Learner(lightning.LightningModule):
     def optimizer_tensors(self) -> dict[str, torch.Tensor]:
         """Return what the optimizer knows of each parameter, as ``PARAMETER/NAME``."""
         optimizer = self.trainer.optimizers[0]
-        names = {parameter: name for name, parameter in self.named_parameters()}
         return {
-            f"{names[parameter]}/{field}": value
-            for parameter, known in optimizer.state.items()
-            for field, value in known.items()
+            f"{name}/{field}": value
+            for name, parameter in self.named_parameters()
+            for field, value in optimizer.state.get(parameter, {}).items()
         }
 
     def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import torch
 
+from hyperframes.frames import Array
 from hyperframes.neural.curvature import curvature
 from hyperframes.neural.data import Clips, Sample, Windows, check_leaks, least_tile_ssim, read_folder, read_table, split
 from hyperframes.neural.layers import AdaptiveGridWarp
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
     from torch import nn
 
-    from hyperframes.frames import Array
     from hyperframes.neural.data.clips import Batch
     from hyperframes.neural.train.config import DataConfig, TrainingConfig
 
