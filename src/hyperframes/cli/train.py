@@ -6,12 +6,11 @@ import json
 import sys
 import time
 from pathlib import Path  # noqa: TC003 - typer reads the annotation
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-if TYPE_CHECKING:
-    from hyperframes.cli import _options
+from hyperframes.cli import _options  # noqa: TC001 - typer reads the annotations
 
 __all__ = ["train"]
 
