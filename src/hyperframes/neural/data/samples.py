@@ -63,10 +63,12 @@ def read_table(
         Folder of the sources; that of the table where it is left out.
     source : str
         Path of a row's source in `root`, with columns in braces: ``{recording}_camera.mp4``.
-    label, split, start, stop : str, optional
-        Columns. A table without a split is split by `split`.
+    label, split : str
+        Columns; without a split the samples are split by the function `split`.
     groups : sequence of str
         Columns, or several joined as one (``scene+sequence``): rows with the same value never straddle a split.
+    start, stop : str, optional
+        Columns of the first frame and the one after the last.
     joined : mapping of str to str, optional
         Labels that become another: ``{"lying": "other"}``; ``"*"`` stands for all that are not named.
 
