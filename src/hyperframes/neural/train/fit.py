@@ -40,7 +40,7 @@ __all__ = ["Evaluation", "Told", "TrainResult", "evaluate", "fit", "load_model"]
 Told = dict[str, Any]
 """What an observer of a training hears: ``kind`` (step, watched, alarm), ``step``, ``steps`` and numbers."""
 
-_TASKS: dict[str, type[Classify]] = {"classify": Classify}
+_TASKS: dict[str, Callable[[TrainingConfig, torch.device], Task]] = {"classify": Classify}
 
 
 @dataclass(frozen=True, slots=True)

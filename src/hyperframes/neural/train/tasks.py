@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from hyperframes.neural.data.clips import Batch
+    from hyperframes.neural.encoders import Classifier
     from hyperframes.neural.train.config import DataConfig, TrainingConfig
 
 __all__ = ["Answers", "Classify", "Scored", "Task", "answers_of", "read_samples", "windows_of"]
@@ -45,10 +46,17 @@ class Scored:
 class Task(Protocol):
     """What `learner` needs of a task."""
 
-    model: nn.Module
-    classes: tuple[str, ...]
-    score: str
-    """Of `watch`: the number by which the best checkpoint is chosen, the higher the better."""
+    @property
+    def model(self) -> nn.Module:
+        """What is trained."""
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Of the answers; empty where they are none."""
+
+    @property
+    def score(self) -> str:
+        """Of `watch`: the number by which the best checkpoint is chosen, the higher the better."""
 
     def batch(self, step: int) -> Any:
         """Return what the step learns from: a function of the configuration and the step alone."""
@@ -195,7 +203,7 @@ class Classify:
         self._config, self._device = config, device
         self.windows = windows_of(config, kept, self.classes, training=True)
         self.watched = windows_of(config, watched, self.classes, training=False) if watched else None
-        self.model = make_classifier(config, len(self.classes)).to(device)
+        self.model: Classifier = make_classifier(config, len(self.classes)).to(device)
         loss = config.loss
         self._loss = HyperframeLoss(
             consistency=loss.consistency,
