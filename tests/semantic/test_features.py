@@ -167,7 +167,11 @@ ROWS = FrameSpec.array((38,), "f4", names=MEASURES)
     ("operator", "inputs", "message"),
     [
         (Motion(), (LUMA, ROWS), "operator 'motion' reads the two outputs of 'activity'"),
-        (Features(), (LUMA,), "operator 'features' reads motion.flow, motion.count, motion.luma and, with a detector"),
+        (
+            Features(),
+            (LUMA,),
+            "operator 'features' reads motion.flow, motion.count, motion.luma and, where there are such",
+        ),
         (Change(), (ROWS,), "operator 'change' reads features.parts, features.valid, features.regions and motion.cut"),
         (Motion(length=1), (ROWS, LUMA), "operator 'motion': length is a whole number: expected 2 to 4096, got 1"),
         (Motion(hop=0), (ROWS, LUMA), "operator 'motion': hop is a whole number: expected 1 to 4096, got 0"),

@@ -15,6 +15,7 @@ __all__ = [
     "CacheTtl",
     "Config",
     "Debug",
+    "Flow",
     "Json",
     "MetricsPort",
     "Model",
@@ -56,6 +57,14 @@ Operators = Annotated[
         help="An operator with its parameters, such as gaussian:sigma=2; -p is short for it. Given several times they "
         "form a chain, in that order. 'hyperframes operators' lists them.",
     ),
+]
+Flow = Annotated[
+    str | None,
+    typer.Option(metavar="FILE.onnx", help="A model of dense flow, RAFT for example, in place of OpenCV's."),
+]
+Refiner = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="Weights of a trained refiner of anchors, as hyperframes.neural writes them."),
 ]
 Model = Annotated[
     str | None,

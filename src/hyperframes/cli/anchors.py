@@ -25,6 +25,8 @@ def anchors(
     ] = None,
     cache: _options.SemanticCache = None,
     cache_ttl: _options.CacheTtl = 3600.0,
+    flow: _options.Flow = None,
+    refiner: _options.Refiner = None,
     size: _options.Size = None,
     workers: _options.Workers = None,
     frame_range: _options.FrameRange = None,

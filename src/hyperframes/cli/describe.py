@@ -44,6 +44,15 @@ def describe(
             help="A NanoDet model file; auto looks for nanodet-416.onnx in the folders of HYPERFRAMES_MODELS.",
         ),
     ] = "auto",
+    regions: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME[:k=v,...]", help="An operator that says where something matters: region_net:weights=FILE."
+        ),
+    ] = None,
+    faces: Annotated[str | None, typer.Option(metavar="FILE.onnx", help="A YuNet model file: faces matter.")] = None,
+    flow: _options.Flow = None,
+    refiner: _options.Refiner = None,
     tasks: Annotated[
         list[str] | None,
         typer.Option(
@@ -85,8 +94,8 @@ def describe(
     """
     from hyperframes.cli import _build
     from hyperframes.cli._progress import watched
+    from hyperframes.semantic import Anchors, find_anchors, measure_sync, open_cache
     from hyperframes.semantic import describe as described
-    from hyperframes.semantic import find_anchors, measure_sync, open_cache
 
     target = _Dataset(to) if to.rstrip("/").endswith(".lance") else _File(to)
     options = _options.options_given(size=size, workers=workers, range=frame_range)
@@ -98,6 +107,10 @@ def describe(
             found = described(
                 _build.source_of(source, rate, options),
                 detector=None if detector == "none" else detector,
+                regions=regions,
+                faces=faces,
+                flow=flow,
+                anchors=Anchors(refiner=refiner or ""),
                 tasks=tasks or (),
                 two_pass=two_pass,
                 sync=lag,

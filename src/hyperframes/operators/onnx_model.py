@@ -15,7 +15,7 @@ import numpy as np
 
 from hyperframes.errors import MissingExtraError, PipelineError
 
-__all__ = ["PIXEL_FORMATS_READ", "ModelForm", "file_checksum", "first_line", "form_of", "identity"]
+__all__ = ["PIXEL_FORMATS_READ", "ModelForm", "file_checksum", "first_line", "form_of", "identity", "open_session"]
 
 _DTYPES: dict[str, np.dtype[Any]] = {
     "tensor(float)": np.dtype(np.float32),
@@ -73,7 +73,7 @@ def file_checksum(path: str, _changed_ns: int, _size: int) -> int:
 @functools.lru_cache(maxsize=4)
 def form_of(path: str, _changed_ns: int, _size: int, *, threads: int) -> ModelForm:
     """Load a model; workers of one process share what is loaded."""
-    session = _session(path, threads)
+    session = open_session(path, threads)
     inputs = session.get_inputs()
     name = Path(path).name
     if len(inputs) != 1 or inputs[0].type not in _DTYPES or len(inputs[0].shape) not in {4, 5}:
@@ -130,7 +130,8 @@ def _axes(name: str, shape: list[Any]) -> dict[str, Any]:
     }
 
 
-def _session(path: str, threads: int) -> Any:
+def open_session(path: str, threads: int) -> Any:
+    """Return an ONNX Runtime session of a file, as all operators here run them."""
     try:
         import onnxruntime
     except ImportError as error:

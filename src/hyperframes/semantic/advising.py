@@ -30,7 +30,8 @@ from hyperframes.semantic.advice import (
     advice_on_source,
     target_named,
 )
-from hyperframes.semantic.features import dense_flow, new_search
+from hyperframes.semantic.features import dense_flow
+from hyperframes.semantic.flow_model import new_search
 from hyperframes.semantic.luma import as_small_luma
 from hyperframes.semantic.regions import region_confidence, select_patches
 from hyperframes.semantic.timeline import find_anchors

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import zlib
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
-import cv2
 import numpy as np
 
 from hyperframes.errors import PipelineError
@@ -20,9 +20,12 @@ from hyperframes.frames import Array, Field, FrameSpec, RecordSpec
 from hyperframes.operators import Contract, Operator, Output, State, View, Worker
 from hyperframes.operators.activity import LEVELS, MEASURES
 from hyperframes.operators.checks import check_count, check_number
+from hyperframes.operators.learned import RefineAnchors
+from hyperframes.semantic.flow_model import flow_version, mark_version, new_search
 from hyperframes.semantic.transitions import FLAT, cut_score, cut_scores, is_cut, returns
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from fractions import Fraction
 
     from hyperframes.frames import Spec
@@ -95,6 +98,14 @@ class Anchors(Operator):
     """An anchor has the greatest weight this far to both sides."""
     levels: tuple[float, ...] = ()
     """Noise, p5 and p95 of the whole file, in place of the window's, from a first pass over it."""
+    flow: str = ""
+    """Model file of dense flow, see `hyperframes.semantic.flow_model`; none: OpenCV's."""
+    refiner: str = ""
+    """Weights of a trained refiner (kind ``anchor_refiner``), which then says what candidates weigh; see `refine_anchors`."""
+
+    def __post_init__(self) -> None:
+        net = RefineAnchors(self.refiner).version if self.refiner else 0
+        mark_version(self, zlib.crc32(f"{flow_version(self.flow)} {net}".encode()) if self.flow or self.refiner else 0)
 
     def configure(self, inputs: tuple[Spec, ...]) -> Contract:
         """Return the contract: three outputs of spans."""
@@ -103,6 +114,8 @@ class Anchors(Operator):
         check_number(self.name, "max_seconds", self.max_seconds, 0, 3600, above=True)
         check_number(self.name, "peak_seconds", self.peak_seconds, 0, 60)
         check_count(self.name, "max_anchors", self.max_anchors, 1, 1_000_000)
+        if self.refiner:
+            _check_refiner(RefineAnchors(self.refiner), _Pace.of(self, rows.rate).ring)
         real, small, flag = np.dtype(np.float32), np.dtype(np.uint8), np.dtype(bool)
         records = {
             "anchors": (Field("weight", real), Field("kind", small)),
@@ -130,15 +143,22 @@ class Anchors(Operator):
         pace = _Pace.of(self, rate)
         return pace.ahead + pace.weighed_behind
 
+    def prepare(self, worker: Worker) -> _Refiner | None:
+        """Return the trained refiner, if there is one."""
+        if not self.refiner:
+            return None
+        told = RefineAnchors(self.refiner)
+        return _Refiner(told.prepare(worker), told.file.length, told.file.channels)
+
     def apply(
-        self, inputs: tuple[Hyperframe, ...], outputs: tuple[View, ...], state: State | None, prepared: Worker
+        self, inputs: tuple[Hyperframe, ...], outputs: tuple[View, ...], state: State | None, prepared: _Refiner | None
     ) -> State:
         """Take in the core's frames, and add what has become certain."""
         measures, luma = inputs
         first, stop = measures.header.core
         pace = _Pace.of(self, measures.spec.rate)
         memory = _Memory.start(first, pace, luma.spec.shapes[0]) if state is None else _Memory.load(state)
-        tracker = _Tracker(self, pace, memory, outputs)
+        tracker = _Tracker(self, pace, memory, outputs, prepared, new_search(self.flow))
         times = measures.header.pts[measures.core]
         rows, pictures = measures.core_data, luma.core_data
         for t in range(stop - first):
@@ -147,6 +167,25 @@ class Anchors(Operator):
             tracker.finish()
         tracker.hand_over()
         return memory.save()
+
+
+class _Refiner(NamedTuple):
+    """A trained net that weighs the frames of a clip."""
+
+    weigh: Callable[[Array, str], Array]
+    """Rows (length, channels) of float32 and ``weights`` -> (length,) in [0, 1]."""
+    length: int
+    channels: int
+
+
+def _check_refiner(told: RefineAnchors, most: int) -> None:
+    if told.file.channels not in {1, len(MEASURES)} or told.file.length > most:
+        raise PipelineError(
+            f"operator 'anchors' takes a refiner of 1 or {len(MEASURES)} values a frame and at most {most} frames: got "
+            f"{told.file.channels} and {told.file.length}",
+            stage="anchors",
+            got=(told.file.channels, told.file.length),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,9 +309,10 @@ class _Tracker:
     pace: _Pace
     memory: _Memory
     views: tuple[View, ...]
+    refiner: _Refiner | None
+    flow: Any
     weights: list[tuple[int, int, float, float, float]] = field(default_factory=list)
     """Rows about frames, which are added all at once."""
-    flow: Any = field(default_factory=lambda: cv2.DISOpticalFlow.create(cv2.DISOPTICAL_FLOW_PRESET_ULTRAFAST))
 
     def push(self, row: Array, picture: Array, pts: int) -> None:
         """Take in a frame, and decide about the one `ahead` frames before it."""
@@ -350,7 +390,19 @@ class _Tracker:
         flow = self.flow.calc(before, after, None)
         speed = np.hypot(flow[..., 0], flow[..., 1]).ravel()
         entropy = _entropy(speed)
+        if self.refiner is not None:
+            return self._learned(c, self.refiner), entropy
         return level * (0.5 + 0.5 * entropy), entropy
+
+    def _learned(self, c: int, refiner: _Refiner) -> float:
+        """Return what the refiner says of frame `c`, in the middle of a clip as far as frames have come."""
+        m, ring = self.memory, self.pace.ring
+        start = max(m.first, min(c - refiner.length // 2, m.seen - refiner.length))
+        frames = np.minimum(np.arange(start, start + refiner.length), m.seen - 1)  # short streams: the last one again
+        rows = m.rows[frames % ring]
+        if refiner.channels == 1:
+            rows = np.array([[self._activity(row)] for row in rows], np.float32)
+        return float(np.clip(refiner.weigh(rows, "weights")[c - start], 0, 1))
 
     # Transitions ------------------------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["COCO_CLASSES"]
+__all__ = ["BOX_CLASSES", "COCO_CLASSES", "FACE"]
 
 # fmt: off
 COCO_CLASSES: Final[tuple[str, ...]] = (
@@ -18,3 +18,8 @@ COCO_CLASSES: Final[tuple[str, ...]] = (
     "refrigerator", "book", "clock", "vase", "scissors", "teddy bear", "hair drier", "toothbrush",
 )
 # fmt: on
+
+FACE: Final = len(COCO_CLASSES)
+"""Number of faces, which no detector of COCO knows, in boxes."""
+BOX_CLASSES: Final = (*COCO_CLASSES, "face")
+"""Names of all classes of boxes, in the order of their numbers."""

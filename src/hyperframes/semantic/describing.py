@@ -6,6 +6,7 @@ All is one run of the flow: nothing depends on the size of hyperframes, and what
 from __future__ import annotations
 
 import contextlib
+import copy
 import hashlib
 import itertools
 import os
@@ -15,7 +16,7 @@ import warnings
 from collections import deque
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from hyperframes.drivers import run, start
 from hyperframes.errors import SourceError
 from hyperframes.frames import Array
 from hyperframes.operators.activity import Activity
-from hyperframes.operators.create import as_text
+from hyperframes.operators.create import as_text, create
 from hyperframes.operators.every import Every
 from hyperframes.operators.onnx_model import file_checksum, identity
 from hyperframes.pipeline import Pipeline, Stage
@@ -34,6 +35,7 @@ from hyperframes.semantic.coco import COCO_CLASSES
 from hyperframes.semantic.content import content_hash, file_of
 from hyperframes.semantic.descriptor import DEFAULT, MAP_SIDE, NUM_FEATURES, PARTS, Anchor, Descriptor, Trajectory
 from hyperframes.semantic.detect import Detect
+from hyperframes.semantic.faces import Faces
 from hyperframes.semantic.features import Change, Features, Motion
 from hyperframes.semantic.luma import as_small_luma
 from hyperframes.semantic.models import DETECTOR, MODELS_VARIABLE, find_model
@@ -50,12 +52,15 @@ if TYPE_CHECKING:
     from hyperframes.drivers import Run
     from hyperframes.frames import Clip, Records
     from hyperframes.instruments import Instrument
+    from hyperframes.operators import Operator
     from hyperframes.semantic.cache import Cache
     from hyperframes.semantic.text import TextEncoder
 
 __all__ = ["DegradedWarning", "Descriptions", "describe"]
 
 _MOST_REMEMBERED: Final = 10_000  # descriptors of a source, 100 MB: longer ones are not kept in a cache
+_FILES: Final = ("model", "weights", "flow", "refiner")
+"""Parameters of operators that are paths of files."""
 _LEAST_WEIGHT: Final = 0.02  # of a window where nothing happens: still stretches are not forgotten
 _LUMA: Final = "activity.luma"
 _PATHS: Final = 8  # of points between two anchors
@@ -65,6 +70,14 @@ _SPANS: Final = ("anchors.weights", "anchors.anchors", "anchors.segments")
 
 class DegradedWarning(UserWarning):
     """Descriptors are made with less than was asked for."""
+
+
+class _Given(NamedTuple):
+    """What users put in place of our own."""
+
+    regions: str | Operator | None
+    faces: str | None
+    flow: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +100,9 @@ def describe(
     two_pass: bool = False,
     sync: Sync | None = None,
     text: str | ImageEncoder | TextEncoder | None = "auto",
+    regions: str | Operator | None = None,
+    faces: str | os.PathLike[str] | None = None,
+    flow: str | os.PathLike[str] | None = None,
     anchors: Anchors | None = None,
     hop: int = 8,
     side: int = 160,
@@ -118,8 +134,15 @@ def describe(
         pictures and texts, or one of sentences, which then is given the labels that a classifier and the detector see.
         ``auto``: such a label bridge of what lies in the folders of ``HYPERFRAMES_MODELS``, if there is a sentence
         encoder. None: no such vector.
+    regions : str or Operator, optional
+        Says where something matters, in place of our own map: an operator that gives one of shape (64, 64), dtype float32, a
+        frame, such as ``region_net:weights=FILE``.
+    faces : path, optional
+        A YuNet model file: faces matter, and masks may name the class ``face``.
+    flow : path, optional
+        A model file of dense flow, RAFT for example, in place of OpenCV's; see `hyperframes.semantic.flow_model`.
     anchors : Anchors, optional
-        Parameters of the anchors and segments.
+        Parameters of the anchors and segments; `Anchors.refiner` names a trained refiner.
     hop : int
         Frames of a window.
     side : int
@@ -152,6 +175,9 @@ def describe(
     let_go: Callable[[], None] = _nothing if opened is source else opened.close
     activity, chosen = Activity(side=side), anchors or Anchors()
     try:
+        given = _Given(regions, None if faces is None else os.fspath(faces), "" if flow is None else os.fspath(flow))
+        if given.flow:
+            chosen = replace(chosen, flow=given.flow)
         encoder = find_image_encoder(text)
         model = _detector(detector)
         more = [
@@ -163,7 +189,7 @@ def describe(
             sync,
             *tasks,
         ]
-        plan = _plan(opened, model, encoder, chosen, activity, hop, more, wanted=detector is not None)
+        plan = _plan(opened, model, encoder, given, chosen, activity, hop, more, wanted=detector is not None)
         file = file_of(source)
         fixed: dict[str, Any] = {
             "source": opened.name,
@@ -267,7 +293,7 @@ def _described(
     options: dict[str, Any],
 ) -> Iterator[Descriptor]:
     seen = opened
-    if not _names(plan) & {"detect", "see"} and "pixel_format" not in options:
+    if "sampled" not in _names(plan) and "pixel_format" not in options:
         activity = plan.stages[0].operator
         assert isinstance(activity, Activity)
         seen = as_small_luma(opened, activity)
@@ -338,6 +364,7 @@ def _plan(
     source: Source,
     model: str | None,
     encoder: ImageEncoder | None,
+    given: _Given,
     anchors: Anchors,
     activity: Activity,
     hop: int,
@@ -349,16 +376,29 @@ def _plan(
     stages = [
         Stage("activity", activity),
         Stage("anchors", anchors, ("activity.measures", "activity.luma")),
-        Stage("motion", Motion(length=max(2, hop), hop=hop), ("activity.measures", "activity.luma")),
+        Stage("motion", Motion(length=max(2, hop), hop=hop, flow=given.flow), ("activity.measures", "activity.luma")),
     ]
     reads: tuple[str, ...] = ("motion.flow", "motion.count", "motion.luma")
     models = {}
-    if model is not None or encoder is not None:
+    if model is not None or encoder is not None or given.regions is not None or given.faces is not None:
         stages.append(Stage("sampled", Every(hop)))
     if model is not None:
         stages.append(Stage("detect", Detect(model), ("sampled",)))
         reads += ("detect.boxes", "detect.scores")
         models["detector"] = f"{Path(model).name} {file_checksum(*identity(model)):08x}"
+    if given.faces is not None:
+        stages.append(Stage("faces", Faces(given.faces), ("sampled",)))
+        reads += ("faces",)
+        models["faces"] = f"{Path(given.faces).name} {file_checksum(*identity(given.faces)):08x}"
+    if given.regions is not None:
+        net = create(given.regions)
+        stages.append(Stage("maps", net, ("sampled",)))
+        reads += ("maps",)
+        models["regions"] = f"{net.name} {net.version:08x}"
+    if anchors.refiner:
+        models["refiner"] = f"{Path(anchors.refiner).name} {anchors.version:08x}"
+    if given.flow:
+        models["flow"] = f"{Path(given.flow).name} {file_checksum(*identity(given.flow)):08x}"
     stages.append(Stage("features", Features(), reads))
     stages.append(Stage("change", Change(), ("features.parts", "features.valid", "features.regions", "motion.cut")))
     if encoder is not None:
@@ -371,10 +411,10 @@ def _plan(
 
 def _said(operator: Any) -> str:
     """Return the operator's text without where its model lies: what tells it apart is its version, made of the bytes."""
-    if not isinstance(operator, Detect):
-        return as_text(operator)
-    plain = replace(operator)
-    object.__setattr__(plain, "model", Path(operator.model).name)
+    plain = copy.copy(operator)
+    for name in _FILES:
+        if getattr(plain, name, ""):
+            object.__setattr__(plain, name, Path(getattr(plain, name)).name)
     return as_text(plain)
 
 
@@ -420,7 +460,7 @@ class _Assembler:
     masks: dict[str, Mask]
     sync: Sync | None
     encoder: ImageEncoder | None = None
-    more: tuple[str, ...] = ("detect.boxes", "see")
+    more: tuple[str, ...] = ("detect.boxes", "faces", "see")
     windows: deque[_Window] = field(default_factory=deque)
     weights: deque[tuple[int, float, float]] = field(default_factory=deque)
     """(frame, seconds, weight)."""
@@ -559,7 +599,7 @@ class _Assembler:
         for share, window in zip(shares, windows, strict=True):
             shared += np.float32(share / 255) * window.values["change.regions"]
         shared = np.minimum(shared, 1)
-        seen = [window.values["detect.boxes"] for window in windows if "detect.boxes" in window.values]
+        seen = [w.values[name] for w in windows for name in ("detect.boxes", "faces") if name in w.values]
         boxes = np.concatenate(seen) if seen else None
         found = {task: mask.apply(shared, boxes) for task, mask in self.masks.items()}
         return {task: np.floor(m * 255 + 0.5).astype(np.uint8) for task, m in {DEFAULT: shared, **found}.items()}

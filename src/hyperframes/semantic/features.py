@@ -23,10 +23,13 @@ from hyperframes.operators.checks import check_count, check_number
 from hyperframes.packing import Halo
 from hyperframes.semantic.coco import COCO_CLASSES
 from hyperframes.semantic.detect import MAX_BOXES
+from hyperframes.semantic.flow_model import flow_version, mark_version, new_search
 from hyperframes.semantic.regions import MAP_SIDE, Patches, region_confidence, select_patches
 from hyperframes.semantic.transitions import CUT_SCORE, cut_scores, is_cut
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from hyperframes.frames import Spec
     from hyperframes.packing import Hyperframe
 
@@ -38,7 +41,6 @@ __all__ = [
     "dense_flow",
     "detection_part",
     "flow_part",
-    "new_search",
     "texture_part",
 ]
 
@@ -220,6 +222,11 @@ class Motion(Operator):
     """Frames from one window to the next."""
     pairs: int = 2
     """Pairs of frames that flow is taken from."""
+    flow: str = ""
+    """Model file of dense flow, see `hyperframes.semantic.flow_model`; none: OpenCV's."""
+
+    def __post_init__(self) -> None:
+        mark_version(self, flow_version(self.flow))
 
     def configure(self, inputs: tuple[Spec, ...]) -> Contract:
         """Return the contract: four outputs of windows."""
@@ -250,7 +257,7 @@ class Motion(Operator):
         rows, frames, mask = measures.planes[0], pictures.planes[0], measures.mask
         origin = measures.core.start - measures.header.core[0]
         cuts = _cuts(rows, mask)
-        search = new_search()
+        search = new_search(self.flow)
         for j in range(len(flow)):
             first = origin + (flow.start + j) * self.hop
             cut.data[j] = cuts[max(0, first - self.hop + 1) : first + 1].any()
@@ -285,11 +292,6 @@ def _cuts(rows: Array, mask: Array) -> Array:
     return found
 
 
-def new_search() -> Any:
-    """Return OpenCV's dense inverse search; an object serves one thread."""
-    return cv2.DISOpticalFlow.create(cv2.DISOPTICAL_FLOW_PRESET_ULTRAFAST)
-
-
 def dense_flow(search: Any, before: Array, after: Array) -> Array:
     """Return the dense flow between two grey pictures; small ones are extended by their edges first."""
     height, width = after.shape
@@ -299,12 +301,31 @@ def dense_flow(search: Any, before: Array, after: Array) -> Array:
     return np.asarray(search.calc(before, after, None))[:height, :width]
 
 
+_PORTS: Final = {
+    "detect": ((MAX_BOXES, 6), (len(COCO_CLASSES),)),
+    "faces": ((MAX_BOXES, 6),),
+    "maps": ((MAP_SIDE, MAP_SIDE),),
+}
+"""What `Features` reads besides motion, in this order, each or not: shapes of a window's arrays."""
+
+
+def _ports(shapes: Sequence[Any]) -> list[str]:
+    """Return which of `_PORTS` there are, as far as the shapes go."""
+    found, at = [], 0
+    for name, wanted in _PORTS.items():
+        if tuple(shapes[at : at + len(wanted)]) == wanted:
+            found.append(name)
+            at += len(wanted)
+    return found
+
+
 @dataclass(frozen=True)
 class Features(Operator):
     """Make a region map and three parts of the features of each window.
 
     Reads the outputs ``flow``, ``count`` and ``luma`` of `Motion` and, where there is a detector, ``boxes`` of shape (32, 6)
-    and ``scores`` of shape (80,) of `Detect`, one a window. Gives ``parts`` of shape (384,), dtype float32 (detection,
+    and ``scores`` of shape (80,) of `Detect`, one a window; then, where there is a face model, ``boxes`` of `Faces`, and, where another
+    operator says where something matters, its maps of shape (64, 64), which stand in place of ours. Gives ``parts`` of shape (384,), dtype float32 (detection,
     flow, texture), ``valid`` (3,) uint8 and ``regions`` (64, 64) float32. No halo.
     """
 
@@ -323,9 +344,12 @@ class Features(Operator):
         for name in ("threshold", "least_area", "least_box"):
             check_number(self.name, name, getattr(self, name), 0, 1)
         shapes = [spec.shapes[0] if isinstance(spec, FrameSpec) else None for spec in inputs]
-        seen = len(shapes) in {3, 5} and shapes[0] == (*(shapes[2] or ()), 2) and shapes[1] == (1,)
-        if not seen or shapes[3:] not in ([], [(MAX_BOXES, 6), (len(COCO_CLASSES),)]):
-            wanted = "motion.flow, motion.count, motion.luma and, with a detector, detect.boxes and detect.scores"
+        seen = len(shapes) >= 3 and shapes[0] == (*(shapes[2] or ()), 2) and shapes[1] == (1,)
+        if not seen or sum(len(_PORTS[name]) for name in _ports(shapes[3:])) != len(shapes) - 3:
+            wanted = (
+                "motion.flow, motion.count, motion.luma and, where there are such, detect.boxes and detect.scores, faces.boxes "
+                "and maps"
+            )
             raise _refuse(self.name, wanted, inputs)
         outputs = {"parts": ((3 * PART,), "f4"), "valid": ((3,), "u1"), "regions": ((MAP_SIDE, MAP_SIDE), "f4")}
         return Contract(
@@ -336,12 +360,15 @@ class Features(Operator):
         self, inputs: tuple[Hyperframe, ...], outputs: tuple[View, ...], state: State | None, prepared: Worker
     ) -> None:
         """Write the core's windows."""
-        flow, count, luma, *seen = (port.core_data for port in inputs)
+        flow, count, luma, *more = (port.core_data for port in inputs)
+        ports = _ports([array.shape[1:] for array in more])
+        held = iter(more)
+        seen = {name: [next(held) for _ in _PORTS[name]] for name in ports}
         parts, valid, regions = outputs
         for j in range(len(parts)):
-            boxes, scores = (port[j] for port in seen) if seen else (None, None)
+            boxes, scores = (port[j] for port in seen["detect"]) if "detect" in seen else (None, None)
             motion = flow[j] if count[j, 0] else None
-            confidence = region_confidence(motion, luma[j], boxes)
+            confidence = self._confidence(motion, luma[j], boxes, {name: arrays[0][j] for name, arrays in seen.items()})
             out = parts.data[j].reshape(3, PART)
             out[:] = 0
             if boxes is not None and scores is not None:
@@ -351,6 +378,13 @@ class Features(Operator):
             out[2] = texture_part(luma[j], confidence, self.threshold)
             valid.data[j] = (boxes is not None, motion is not None, True)
             regions.data[j] = confidence
+
+    @staticmethod
+    def _confidence(motion: Array | None, luma: Array, boxes: Array | None, seen: dict[str, Array]) -> Array:
+        if "maps" in seen:
+            return np.asarray(np.clip(np.nan_to_num(seen["maps"]), 0, 1), np.float32)
+        several = [found for found in (boxes, seen.get("faces")) if found is not None]
+        return region_confidence(motion, luma, np.concatenate(several) if several else None)
 
     def _detection(self, boxes: Array, scores: Array, confidence: Array) -> Array:
         area = float((confidence > self.threshold).mean())

@@ -15,7 +15,8 @@ from hyperframes.operators.activity import Activity, has_luma, shrinking
 from hyperframes.operators.checks import check_count, check_number, frame_spec
 from hyperframes.operators.create import create
 from hyperframes.packing import Halo, Header, Hyperframe
-from hyperframes.semantic.features import dense_flow, new_search
+from hyperframes.semantic.features import dense_flow
+from hyperframes.semantic.flow_model import new_search
 from hyperframes.semantic.regions import MAP_SIDE, region_confidence, select_patches
 
 if TYPE_CHECKING:

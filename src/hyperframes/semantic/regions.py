@@ -11,7 +11,7 @@ import numpy as np
 
 from hyperframes.errors import FrameError
 from hyperframes.frames import Array
-from hyperframes.semantic.coco import COCO_CLASSES
+from hyperframes.semantic.coco import BOX_CLASSES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -151,7 +151,7 @@ class Mask:
     Raises
     ------
     FrameError
-        If a class is not one of COCO's, or the polygon has fewer than three corners.
+        If a class is neither one of COCO's nor ``face``, or the polygon has fewer than three corners.
 
     Examples
     --------
@@ -160,16 +160,16 @@ class Mask:
     """
 
     classes: tuple[str, ...] = ()
-    """Names of COCO classes; none: all that the shared map shows."""
+    """Names of COCO classes, or ``face`` where there is a face model; none: all that the shared map shows."""
     polygon: tuple[tuple[float, float], ...] = ()
     """Corners (x, y) as shares of width and height; none: the whole picture."""
 
     def __post_init__(self) -> None:
         for name in self.classes:
-            if name not in COCO_CLASSES:
+            if name not in BOX_CLASSES:
                 raise FrameError(
-                    f"a mask's classes are COCO's: expected one of {', '.join(COCO_CLASSES)}, got {name!r}",
-                    expected=COCO_CLASSES,
+                    f"a mask's classes are COCO's, and faces: expected one of {', '.join(BOX_CLASSES)}, got {name!r}",
+                    expected=BOX_CLASSES,
                     got=name,
                 )
         corners = self.polygon
@@ -190,7 +190,7 @@ class Mask:
         """Return the task's map, (64, 64) float32, from the shared one and the boxes found."""
         found = confidence
         if self.classes:
-            wanted = [COCO_CLASSES.index(name) for name in self.classes]
+            wanted = [BOX_CLASSES.index(name) for name in self.classes]
             found = np.zeros_like(confidence) if boxes is None else box_confidence(boxes, wanted)
         return found * self._inside() if self.polygon else found
 
