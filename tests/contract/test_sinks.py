@@ -6,6 +6,7 @@ added here as one more subclass of `SinkSuite`, and its name in `COVERED`.
 
 import json
 
+import lancedb
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
@@ -17,7 +18,7 @@ from hyperframes.sinks.failed import zeroed
 from hyperframes.sources import open_source
 from hyperframes.testing.sinks import DETECTIONS, SinkSuite, part_of
 
-COVERED = {"npy", "zarr", "images", "parquet", "csv", "lines", "y4m", "null", "events"}
+COVERED = {"npy", "zarr", "images", "parquet", "csv", "lines", "y4m", "null", "events", "lance"}
 ELSEWHERE = {"video", "mqtt", "mqtts", "nats"}
 
 RGB = FrameSpec.picture(5, 6, "rgb24")
@@ -129,6 +130,30 @@ class TestParquet(SinkSuite):
 
 class TestParquetOfFrames(TestParquet):
     targets = ((ROW, "frames"),)
+
+
+class TestLance(SinkSuite):
+    targets = TestParquet.targets
+    refused = ((RGB, "frames"), (YUV, "frames"))
+
+    def sink(self, folder):
+        return open_sink(folder / "out.lance")
+
+    def final(self, folder):
+        return folder / "out.lance"
+
+    def check(self, sink, folder, result):
+        table = lancedb.connect(folder).open_table("out").search().to_arrow().sort_by("row")
+        assert table["row"].to_pylist() == list(range(len(result)))
+        assert table["frame"].to_pylist() == result.index.tolist()
+        assert table["seconds"].to_pylist() == (result.pts * float(result.spec.time_base)).tolist()
+        if isinstance(result, Records):
+            for name, column in result.columns.items():
+                assert table[name].to_pylist() == column.tolist()
+        else:
+            values = [table[name].to_pylist() for name in table.column_names[3:]]
+            flat = values[0] if len(values) == 1 else [list(row) for row in zip(*values, strict=True)]
+            assert flat == result.data.tolist()
 
 
 class TestCsv(SinkSuite):

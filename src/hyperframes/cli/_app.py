@@ -85,7 +85,7 @@ def _top(
 EPILOGS = {
     "run": "Reads video of any kind, y4m (- is standard input), images (a folder, 'in/*.png', in/%06d.png), .npy, .zarr, "
     ".csv, .tsv, .parquet, raw samples (x.raw?shape=480,640&dtype=uint8) and synthetic:moving. Writes .mp4, .mkv, .mov, "
-    ".webm, .avi, .y4m (- is standard output), images (out/ or out/%06d.png), .npy, .zarr, .csv, .parquet, .jsonl, mqtt:// "
+    ".webm, .avi, .y4m (- is standard output), images (out/ or out/%06d.png), .npy, .zarr, .csv, .parquet, .lance, .jsonl, mqtt:// "
     "and nats:// (messages) and null: (nothing). docs/formats.md has them all, with their options and an example of --config.",
     "journal": "Conditions compare a field by =, !=, <, <=, >, >=, ~ (contains), between A and B or in (A, B), and are joined by "
     "and, or, not and brackets. Fields: stream, time (when its frames were taken), outcome (delivered, dropped, open), reason, "

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     import datetime
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-__all__ = ["Added", "Store", "Version"]
+__all__ = ["LAYOUT_KEY", "Added", "Store", "Version", "reason_of"]
 
 _SUFFIX: Final = ".lance"
-_LAYOUT_KEY, _LAYOUT = b"hyperframes.index", b"1"
+LAYOUT_KEY, _LAYOUT = b"hyperframes.index", b"1"
 """Raised when a column of the dataset besides those of descriptors changes its meaning."""
 _SCHEMA_KEY: Final = b"hyperframes.descriptor"
 _COMMIT_ROWS: Final = 4096
@@ -98,6 +98,7 @@ class Store:
         self._connect: Callable[[], Any] = partial(lancedb.connect, folder, storage_options=dict(storage_options or {}))
         self._database: Any = None
         self._table: Any = None
+        self._known_models: tuple[int, dict[str, str]] | None = None
         if version is not None and self._find() is None:
             raise self._missing()
 
@@ -301,9 +302,9 @@ class Store:
 
     def _check_schema(self, found: Any) -> None:
         versions = found.metadata or {}
-        if _SCHEMA_KEY not in versions or _LAYOUT_KEY not in versions:
+        if _SCHEMA_KEY not in versions or LAYOUT_KEY not in versions:
             raise self._foreign("its table is another one")
-        for key, expected in ((_SCHEMA_KEY, schema().metadata[_SCHEMA_KEY]), (_LAYOUT_KEY, _LAYOUT)):
+        for key, expected in ((_SCHEMA_KEY, schema().metadata[_SCHEMA_KEY]), (LAYOUT_KEY, _LAYOUT)):
             if versions[key] != expected:
                 raise SourceError(
                     f"{self.name} is of version {versions[key].decode()} of {key.decode()}: "
@@ -379,19 +380,22 @@ class Store:
 
     def _commit(self, several: list[Descriptor], replaced: str | None) -> Added:
         unique = list({d.descriptor_id: d for d in several}.values())
-        self._check_models(unique, replaced)
+        models = self._check_models(unique, replaced)
         table = self._made()
+        before = int(table.version)
         with self._writing():
             merge = table.merge_insert("descriptor_id").when_not_matched_insert_all()
             if replaced is not None:
                 merge = merge.when_not_matched_by_source_delete(replaced)
             # descriptors without a text have no vector of it: kept as they are, not a mistake
             done = merge.execute(_stored(unique), on_bad_vectors="null")
+        if int(table.version) == before + 1:  # nobody else has changed it meanwhile
+            self._known_models = before + 1, models
         added = int(done.num_inserted_rows)
         return Added(added, len(several) - added, int(done.num_deleted_rows))
 
-    def _check_models(self, several: Sequence[Descriptor], replaced: str | None) -> None:
-        """Refuse what was made with another version of a model than what stays or comes with it."""
+    def _check_models(self, several: Sequence[Descriptor], replaced: str | None) -> dict[str, str]:
+        """Refuse what was made with another version of a model than what stays or comes with it; return all that took part."""
         known = self._models(None if replaced is None else f"not ({replaced})")
         for descriptor in several:
             for model, version in _models_of(descriptor).items():
@@ -403,13 +407,21 @@ class Store:
                         got=version,
                         hint="Describe everything again into another dataset.",
                     )
+        return known
 
     def _models(self, where: str | None) -> dict[str, str]:
         """Return name and version of every model that took part in what is there."""
-        if self._find() is None:
+        table = self._find()
+        if table is None:
             return {}
+        version = int(table.version)
+        if where is None and self._known_models is not None and self._known_models[0] == version:
+            return dict(self._known_models[1])
         sets = self.rows(where, columns=["model_versions"]).column("model_versions").unique().to_pylist()
-        return {name: version for text in sets for name, version in json.loads(text).items()}
+        found = {name: version for text in sets for name, version in json.loads(text).items()}
+        if where is None:
+            self._known_models = version, dict(found)
+        return found
 
     @contextmanager
     def _reading(self, where: str | None = None) -> Iterator[None]:
@@ -419,8 +431,8 @@ class Store:
             raise
         except (OSError, RuntimeError, ValueError) as error:
             if where is not None and isinstance(error, ValueError):
-                raise PipelineError(f"where {where!r} makes no sense: {_reason(error)}") from error
-            raise SourceError(f"cannot read {self.name}: {_reason(error)}", source=self.name) from error
+                raise PipelineError(f"where {where!r} makes no sense: {reason_of(error)}") from error
+            raise SourceError(f"cannot read {self.name}: {reason_of(error)}", source=self.name) from error
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -430,7 +442,7 @@ class Store:
             raise
         except (OSError, RuntimeError, ValueError) as error:
             raise SinkError(
-                f"cannot write {self.name}: {_reason(error)}",
+                f"cannot write {self.name}: {reason_of(error)}",
                 sink=self.name,
                 hint="Nothing of this change was kept; what was there before is unharmed.",
             ) from error
@@ -463,20 +475,26 @@ def _stored_schema() -> Any:
 
     plain = schema()
     further = [pa.field("vector", pa.list_(pa.float32(), 512)), pa.field("model_versions", pa.string())]
-    return pa.schema([*plain, *further], {**plain.metadata, _LAYOUT_KEY: _LAYOUT})
+    return pa.schema([*plain, *further], {**plain.metadata, LAYOUT_KEY: _LAYOUT})
 
 
 def _stored(several: Sequence[Descriptor]) -> Any:
     import pyarrow as pa
 
     vectors = comparable(np.stack([d.semantic_features for d in several]))
-    models = [json.dumps(_models_of(d), sort_keys=True) for d in several]
+    texts: dict[tuple[Any, ...], str] = {}
+    models = []
+    for d in several:
+        key = (*d.models.items(), d.text_model)
+        if key not in texts:
+            texts[key] = json.dumps(_models_of(d), sort_keys=True)
+        models.append(texts[key])
     flat = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), vectors.shape[1])
     table = to_table(several)
     return pa.Table.from_arrays([*table.columns, flat, pa.array(models)], schema=_stored_schema())
 
 
-def _reason(error: BaseException) -> str:
+def reason_of(error: BaseException) -> str:
     """Return what the system said, out of what LanceDB made of it."""
     text = str(error)
     number = re.search(r"os error (\d+)", text)

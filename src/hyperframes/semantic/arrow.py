@@ -13,7 +13,7 @@ from hyperframes.errors import FrameError, MissingExtraError, SinkError, SourceE
 from hyperframes.semantic.descriptor import DEFAULT, SCHEMA_VERSION, Anchor, Descriptor, Trajectory
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 __all__ = ["check_path", "from_table", "load", "load_one", "save", "schema", "to_table"]
 
@@ -100,13 +100,13 @@ def to_table(descriptors: Sequence[Descriptor]) -> Any:
     columns |= {"core_start": cores[:, 0], "core_stop": cores[:, 1]}
     columns |= {"start_seconds": seconds[:, 0], "stop_seconds": seconds[:, 1]}
     for name in ("models", "tasks"):
-        columns[name] = [[{"name": k, "version": v} for k, v in getattr(d, name).items()] for d in descriptors]
+        columns[name] = [_named(getattr(d, name)) for d in descriptors]
     columns["task_regions"] = [
         [{"task": task, "confidence": m.tobytes()} for task, m in d.regions.items() if task != DEFAULT]
         for d in descriptors
     ]
-    columns["anchors"] = [[anchor._asdict() for anchor in d.anchors] for d in descriptors]
     made = {name: pa.array(values, kinds.field(name).type) for name, values in columns.items()}
+    made["anchors"] = _anchors(pa, descriptors, kinds.field("anchors").type)
     made["trajectories"] = _trajectories(pa, descriptors, kinds.field("trajectories").type)
     for name in ("spatial_kernels", "semantic_features"):
         made[name] = _fixed(pa, [getattr(d, name) for d in descriptors], kinds.field(name).type)
@@ -121,11 +121,29 @@ def to_table(descriptors: Sequence[Descriptor]) -> Any:
 def _fixed(pa: Any, values: Sequence[Any], kind: Any) -> Any:
     """Return a fixed-size list column of equal arrays, null where there is None, with one copy of the numbers."""
     dtype = kind.value_type.to_pandas_dtype()
-    empty = np.zeros(kind.list_size, dtype)
-    stacked = np.stack([empty if v is None else np.asarray(v, dtype).ravel() for v in values] or [empty])[: len(values)]
+    stacked = np.zeros((len(values), kind.list_size), dtype)
     missing = np.array([v is None for v in values], bool)
+    for row, value in zip(stacked, values, strict=True):
+        if value is not None:
+            row[:] = value.reshape(-1) if isinstance(value, np.ndarray) else value
     flat = pa.array(stacked.ravel(), kind.value_type)
     return pa.FixedSizeListArray.from_arrays(flat, type=kind, mask=pa.array(missing) if missing.any() else None)
+
+
+def _named(versions: Mapping[str, str]) -> list[dict[str, str]]:
+    return [{"name": name, "version": version} for name, version in versions.items()]
+
+
+def _anchors(pa: Any, descriptors: Sequence[Descriptor], kind: Any) -> Any:
+    """Return the list column of anchors, column by column: there are many."""
+    anchors = list(itertools.chain.from_iterable(d.anchors for d in descriptors))
+    fields = list(kind.value_type)
+    values = zip(*anchors, strict=True) if anchors else [()] * len(fields)
+    structs = pa.StructArray.from_arrays(
+        [pa.array(column, field.type) for column, field in zip(values, fields, strict=True)], fields=fields
+    )
+    offsets = np.concatenate([[0], np.cumsum([len(d.anchors) for d in descriptors])]).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(offsets), structs, type=kind)
 
 
 def _trajectories(pa: Any, descriptors: Sequence[Descriptor], kind: Any) -> Any:

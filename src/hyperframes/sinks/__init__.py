@@ -40,7 +40,7 @@ def open_sink(what: Any, **options: Any) -> Sink:
     ----------
     what : path, URL, function, Sink or None
         ``.mp4 .mkv .mov .webm .avi`` video, ``.npy``, ``.zarr``, a folder or ``out/%06d.png`` of images,
-        ``.parquet``, ``.csv``, ``.jsonl``, ``.raw .dat .aedat4 .h5`` and others of events, ``.y4m`` or ``-`` (y4m on
+        ``.parquet``, ``.lance``, ``.csv``, ``.jsonl``, ``.raw .dat .aedat4 .h5`` and others of events, ``.y4m`` or ``-`` (y4m on
         standard output), ``null:``, ``mqtt://`` and ``nats://``; a function is called
         with the results of every hyperframe; None collects them in memory. A plugin whose registered name equals the
         scheme or suffix comes first.
@@ -87,7 +87,8 @@ def _kind(location: str) -> str:
     path = Path(location.removeprefix("file://"))
     kind = _path_kind(path, location)
     _check_place(
-        path.parent if kind == "images" and _NUMBERED.search(path.name) else path, folder=kind in {"images", "zarr"}
+        path.parent if kind == "images" and _NUMBERED.search(path.name) else path,
+        folder=kind in {"images", "zarr", "lance"},
     )
     return kind
 

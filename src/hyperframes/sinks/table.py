@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from hyperframes.frames import Array, Clip, Field, Records
 
-__all__ = ["CsvSink", "ParquetSink"]
+__all__ = ["CsvSink", "ParquetSink", "arrow_column", "arrow_type"]
 
 _GROUP_ROWS = 1 << 16
 _GROUP_BYTES = 16 << 20
@@ -81,7 +81,7 @@ class ParquetSink(Sink):
             raise MissingExtraError("writing .parquet", "tables") from error
         layout = self._layout = RowLayout.of(target, self.name)
         facts = {"time_base": str(target.spec.time_base), "rate": str(target.spec.rate or ""), "kind": target.kind}
-        columns = [pa.field(field.name, _arrow_type(pa, field, self.name)) for field in layout.columns]
+        columns = [pa.field(field.name, arrow_type(pa, field, self.name)) for field in layout.columns]
         self._schema = pa.schema(columns, {f"hyperframes.{key}": value for key, value in facts.items()})
         row_bytes = sum(field.dtype.itemsize * math.prod(field.shape) for field in layout.columns)
         self._capacity, self._filled, self._spooled = max(1, min(_GROUP_ROWS, _GROUP_BYTES // row_bytes)), 0, 0
@@ -119,7 +119,7 @@ class ParquetSink(Sink):
         """Return the Arrow columns of the group's rows from `start` on."""
         import pyarrow as pa
 
-        return [_arrow_column(pa, self._group[field.name][start : self._filled], field.type) for field in self._schema]
+        return [arrow_column(pa, self._group[field.name][start : self._filled], field.type) for field in self._schema]
 
     @contextmanager
     def _giving_up_on_errors(self) -> Iterator[StagedFile]:
@@ -255,7 +255,7 @@ class CsvSink(RowsFile):
         return "".join(",".join(row) + "\r\n" for row in zip(*columns, strict=True))
 
 
-def _arrow_type(pa: Any, field: Field, sink: str) -> Any:
+def arrow_type(pa: Any, field: Field, sink: str) -> Any:
     """Return the Arrow type of a field: fixed-size lists for vectors, flattened where they have several axes."""
     try:
         value = pa.string() if field.dtype.kind in "OUT" else pa.from_numpy_dtype(field.dtype)
@@ -266,7 +266,8 @@ def _arrow_type(pa: Any, field: Field, sink: str) -> Any:
     return pa.list_(value, math.prod(field.shape)) if field.shape else value
 
 
-def _arrow_column(pa: Any, column: Array, kind: Any) -> Any:
+def arrow_column(pa: Any, column: Array, kind: Any) -> Any:
+    """Return a column (R, ...) as an Arrow array of the type that `arrow_type` said."""
     if not pa.types.is_fixed_size_list(kind):
         return pa.array(column, kind)
     flat = pa.array(column.reshape(-1), kind.value_type)
