@@ -1,5 +1,8 @@
 """Results in memory: made where they are kept, whatever is expected, left out or kept by others meanwhile."""
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -103,3 +106,15 @@ def test_a_source_longer_than_it_says_is_kept_whole():
     source = Understated(frames)
     source.num_frames = 7
     assert hf.run(source, Remembers(), size=4).array.tobytes() == (frames + 1).tobytes()
+
+
+def test_results_go_with_whoever_holds_them_last():
+    """No cycle of a run's parts keeps them until the next collection: their memory is there for the next run at once."""
+    frames = np.zeros((64, 256, 256), np.uint8)
+    gc.collect()
+    gc.disable()
+    try:
+        first = weakref.ref(hf.run(frames, "temporal_mean:radius=1").array)
+        assert first() is None
+    finally:
+        gc.enable()

@@ -354,11 +354,12 @@ class GroupRunner:
             return self._hyperframe(job, number, piece, wanted, (), ids, end, records)
         if number in job.inputs:
             held = job.inputs[number]
-            planes, first = held.planes, held.header.read[0]
+            planes, first, positions = held.planes, held.header.read[0], _counted(held.header, wanted)
         else:
             buffer = made.get(number) or job.buffers[number]
             planes, first = tuple(p[: buffer.stop - buffer.start] for p in buffer.planes), buffer.start
-        planes, ids = window(planes, first, wanted, length, self.plan.boundary)
+            positions = None
+        planes, ids = window(planes, first, wanted, length, self.plan.boundary, positions=positions)
         return self._hyperframe(job, number, piece, wanted, planes, ids, end, None)
 
     def _hyperframe(
@@ -669,6 +670,13 @@ def _offsets(found: list[Any]) -> Iterator[tuple[Any, int]]:
         at += len(row[0])
 
 
+def _counted(header: Header, wanted: Range) -> Array | None:
+    """Return the positions `wanted` as part of an array that the header has of them, where it has one."""
+    if header.pts is not header.frame_ids or wanted[0] < header.read[0] or wanted[1] > header.read[1]:
+        return None
+    return header.frame_ids[wanted[0] - header.read[0] : wanted[1] - header.read[0]]
+
+
 def result_of(plan: Plan, port_number: int, job: Job) -> tuple[Clip | Records, int]:
     """Return what a sink receives of `port_number` for one hyperframe, and how many outputs were left out."""
     port = plan.ports[port_number]
@@ -678,7 +686,9 @@ def result_of(plan: Plan, port_number: int, job: Job) -> tuple[Clip | Records, i
         return _table(found, port.spec, source, None), 0
     owned = port.owned(job.core)
     planes = source.core_planes if port_number in job.inputs else job.buffers[port_number].part(owned)
-    entries = np.arange(*owned)
+    entries = _counted(source.header, owned) if port.total_rate == 1 else None
+    if entries is None:
+        entries = np.arange(*owned)
     pts, durations = times_of(source, owned, entries, port.total_rate)
     kept = job.kept.get(port_number)
     if kept is not None and not kept.all():

@@ -50,11 +50,16 @@ def _allowed_cores(root: Path, physical: int, logical: int) -> int:
     allowed = os.sched_getaffinity(0)
     cores = set()
     for cpu in allowed:
-        siblings = _read(root / f"sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
+        siblings = _siblings(root, cpu)
         if siblings is None:
             return math.ceil(len(allowed) * physical / logical)
         cores.add(siblings)
     return len(cores)
+
+
+@functools.cache  # asked for several times a run, one file for each core; it does not change
+def _siblings(root: Path, cpu: int) -> str | None:
+    return _read(root / f"sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
 
 
 @functools.cache

@@ -73,6 +73,10 @@ def _rss_bytes(process: int) -> int:
         return 0  # it ended between being listed and being read
 
 
+def _nobody(told: dict[str, object]) -> None:
+    """Take note of nothing."""
+
+
 class MemorySampler:
     """Samples the memory of the process tree in a thread and keeps the largest.
 
@@ -101,6 +105,7 @@ class MemorySampler:
         self._over.set()
         self._thread.join()
         self._sample(last=True)
+        self._observe = _nobody  # else whoever asked for it and this would hold each other
         return self._peak
 
     def _loop(self) -> None:

@@ -139,6 +139,10 @@ class Series:
         self.step_ns *= 2
 
 
+_NOTED = frozenset({"began", "prepared", "sealed", "done", "emitted", "dropped", "failed", "memory", "finished"})
+"""Each has a method of that name. They are not kept by the recorder: it would hold itself, and the run's results with it."""
+
+
 class Recorder:
     """An instrument that keeps what the report tells: counts exact, everything else sampled to a bounded size.
 
@@ -153,17 +157,6 @@ class Recorder:
         self._sealed_ns: dict[int, int] = {}
         self._free_ns: dict[int, int] = {}  # since when a worker has had nothing to do
         self._met: set[tuple[int, str]] = set()  # workers and the stages they have run
-        self._notes: dict[str, Callable[[Observation], None]] = {
-            "began": self._began,
-            "prepared": self._prepared,
-            "sealed": self._sealed,
-            "done": self._done,
-            "emitted": self._emitted,
-            "dropped": self._dropped,
-            "failed": self._failed,
-            "memory": self._memory,
-            "finished": self._finished,
-        }
         self.setup: Any = None
         """What ran: the `Setup` that the engine announced."""
         self.begin_ns: int | None = None
@@ -184,13 +177,13 @@ class Recorder:
 
     def observe(self, observation: Observation) -> None:
         """Take note of one observation; kinds that the report does not tell are left aside."""
-        note = self._notes.get(observation["kind"])
-        if note is None:
+        kind = observation["kind"]
+        if kind not in _NOTED:
             return
         with self._lock:
             if self.begin_ns is None:
                 self.begin_ns = observation["ns"]
-            note(observation)
+            getattr(self, f"_{kind}")(observation)
 
     def _since_begin(self, observation: Observation) -> int:
         assert self.begin_ns is not None

@@ -187,7 +187,7 @@ def _build(cls: type[Operator], name: str, given: Mapping[str, Any]) -> Operator
             stage=name,
             hint=f"For example: --operator {name}:" + ",".join(f"{m}=..." for m in missing),
         )
-    hints = typing.get_type_hints(cls)
+    hints = _hints(cls)
     values = {}
     for key, value in given.items():
         try:

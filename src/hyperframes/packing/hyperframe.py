@@ -123,6 +123,7 @@ def window(
     num_frames: int | None,
     boundary: Boundary,
     scratch: tuple[Array, ...] | None = None,
+    positions: Array | None = None,
 ) -> tuple[tuple[Array, ...], Array]:
     """Return the frames `wanted` of a stream of which `planes` holds the frames from `first` on.
 
@@ -143,6 +144,8 @@ def window(
         What stands beyond the ends.
     scratch : tuple of arrays (>= stop - start, ...), optional
         Where gathered frames go; new arrays are made without it.
+    positions : (stop - start,) array, optional
+        The positions `wanted` themselves, where the caller has them.
 
     Returns
     -------
@@ -155,7 +158,7 @@ def window(
     """
     start, stop = wanted
     held = first + len(planes[0])
-    index = np.arange(start, stop)
+    index = np.arange(start, stop) if positions is None else positions
     if start >= 0 and stop <= held and (num_frames is None or stop <= num_frames):
         if start < first:
             raise _not_held(wanted, first, held)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from hyperframes.errors import FrameError, SchedulingError
-from hyperframes.frames import Frame
+from hyperframes.frames import Counting, Frame
 from hyperframes.packing.align import missing_ranges
 from hyperframes.packing.halo import Boundary, Halo
 from hyperframes.packing.hyperframe import Header, Hyperframe, window
@@ -18,7 +18,7 @@ from hyperframes.packing.ranges import validate_size
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from hyperframes.frames import Array, Counting, FrameSpec
+    from hyperframes.frames import Array, FrameSpec
     from hyperframes.packing.slab import Slab, SlabPool
 
 __all__ = ["Packer", "hyperframe_id", "pack", "pad", "repack", "slab_capacity", "view"]
@@ -369,7 +369,7 @@ def view(
         read = (max(0, core[0] - halo.before), min(num_frames, core[1] + halo.after))
         yield _hyperframe(
             tuple(plane[read[0] : read[1]] for plane in planes),
-            (pts[read[0] : read[1]], None),
+            (times := pts[read[0] : read[1]], None),
             read,
             core,
             spec,
@@ -378,6 +378,7 @@ def view(
             plan_id=plan_id,
             end=core[1] == stop,
             stream_length=num_frames,
+            frame_ids=times if isinstance(pts, Counting) else None,
         )
         start = core[1]
 
