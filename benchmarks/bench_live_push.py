@@ -21,6 +21,7 @@ import numpy as np
 
 import hyperframes as hf
 from hyperframes.drivers.live_journal import LiveJournal
+from hyperframes.frames import copy_planes
 
 PRODUCERS, FPS = 48, 30
 SIZES = {"320x240": (240, 320, 3), "640x480": (480, 640, 3)}
@@ -64,7 +65,7 @@ def live_run(shape, kind, size, seconds, *, paced):
             capture_ns = began_ns + round((k + number / PRODUCERS) / FPS * 1e9)  # by the cameras' own clocks
             slot = inlet.slot(frame_id=k, capture_ns=capture_ns, arrival_ns=time.time_ns())
             if slot is not None:
-                np.copyto(slot[0], frame)
+                copy_planes(slot, (frame,))
                 inlet.push()
             return not stop.is_set()
 

@@ -19,9 +19,8 @@ class Clock(Protocol):
 class SystemClock:
     """The machine's monotonic clock."""
 
-    def now_ns(self) -> int:
-        """Return `time.monotonic_ns()`."""
-        return time.monotonic_ns()
+    now_ns = staticmethod(time.monotonic_ns)
+    """Return the time in nanoseconds; asked several times for each live frame, so nothing stands between."""
 
 
 class ManualClock:

@@ -231,6 +231,83 @@ def test_a_camera_that_missed_an_instant_leaves_a_place_that_the_mask_marks():
     assert all(result.value[0] >= 1 for result in run.results)
 
 
+@pytest.mark.requirement("B69", "X16")
+@pytest.mark.parametrize("off", [-0.9, -0.3, -0.17, 0.17, 0.3, 0.9])
+def test_a_camera_whose_clock_is_wrong_is_lined_up_with_the_others(off):
+    run = Run(packing=hf.Packing(kind="spatial"))
+    for name in "abc":
+        run.live.inlet(name)
+    for number in range(90):
+        for name in "abc":
+            run.feed(name, number, timestamp=run.clock.now_ns() / 1e9 + (off if name == "b" else 0))
+        run.crew.advance(1 / FPS)
+    run.stop()
+    later = [seen["frame_ids"].tolist() for seen in run.kinds("sealed")][-60:]
+    assert all(ids in ([n, n, n], [n + 1, n, n + 1], [n, n + 1, n]) for ids in later if (n := min(ids)) >= 0)
+    dropped = [seen for seen in run.kinds("frames_dropped") if seen["frame_ids"][0] > 30]
+    assert dropped == []
+
+
+@pytest.mark.requirement("B69")
+def test_clocks_that_differ_by_less_than_is_waited_for_are_believed():
+    run = Run(packing=hf.Packing(kind="spatial"))
+    for name in "ab":
+        run.live.inlet(name)
+    for number in range(60):
+        now = run.clock.now_ns() / 1e9
+        run.feed("a", number, timestamp=now - 0.035)
+        run.feed("b", number, timestamp=now - 0.035 - 2 / FPS)  # what it shows is two frames older
+        run.crew.advance(1 / FPS)
+    run.stop()
+    later = [seen["frame_ids"].tolist() for seen in run.kinds("sealed") if -1 not in seen["frame_ids"].tolist()]
+    assert len(later) > 50
+    assert all(a == b - 2 for a, b in later)
+
+
+@pytest.mark.requirement("B94")
+@pytest.mark.parametrize("fps", [10, 25, 29.97, 50, 60])
+def test_instants_are_as_far_apart_as_the_frames_whatever_the_rate(fps):
+    run = Run(packing=hf.Packing(kind="spatial"))
+    inlets = [run.live.inlet(name) for name in "ab"]
+    for number in range(150):
+        for place, inlet in enumerate(inlets):
+            if not number:
+                inlet.open(hf.FrameSpec.array((4, 6), np.uint8), rate=None)
+            now = run.clock.now_ns() + place * 2_000_000
+            if inlet.slot(frame_id=number, capture_ns=now, arrival_ns=now) is not None:
+                inlet.push()
+        run.crew.advance(1 / fps)
+    run.stop()
+    later = [seen["frame_ids"].tolist() for seen in run.kinds("sealed")][-80:]
+    assert all(a == b for a, b in later[:-1])
+    assert [b for _, b in later[1:-1]] == [b + 1 for _, b in later[:-2]]
+
+
+@pytest.mark.requirement("B34", "B94")
+def test_writers_that_wait_for_each_other_lose_no_frame_of_an_instant():
+    live = hf.LiveRuntime(packing=hf.Packing(kind="spatial", timeout=5.0), when_full="block")
+    live.start()
+    inlets = [live.inlet(f"cam{i}") for i in range(6)]
+    for inlet in inlets:
+        inlet.trusted = True  # times run ahead of the clock
+        inlet.open(hf.FrameSpec.array((6, 8), np.uint8), rate=FPS)
+
+    def push(place):
+        for number in range(80):
+            at = round((number + place / 6) / FPS * 1e9)
+            if inlets[place].slot(frame_id=number, capture_ns=10**18 + at, arrival_ns=10**18) is not None:
+                inlets[place].push()
+
+    threads = [threading.Thread(target=push, args=(place,)) for place in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    stats = live.stop()
+    assert stats["dropped"] == {}
+    assert stats["delivered"] == 6 * 80
+
+
 def test_a_frozen_camera_is_waited_for_only_until_it_is_stale():
     run = Run(packing=hf.Packing(kind="spatial", timeout=0.3))
     for name in "abc":

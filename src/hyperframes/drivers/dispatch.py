@@ -1,4 +1,4 @@
-"""From sealed hyperframes to results: carries out what the scheduler says, live. One thread calls it."""
+"""From sealed hyperframes to results: carries out what the scheduler says, live. One thread at a time calls it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hyperframes.operators import Worker
-    from hyperframes.packing import Packing
 
 __all__ = ["Crew", "Dispatch", "Entry", "LivePlan", "check_spatial", "plan_for", "values_of"]
 
@@ -118,7 +117,7 @@ class Entry:
         """Of its streams: the highest."""
         return max(station.priority for station in self.stations)
 
-    def told(self, packing: Packing) -> dict[str, Any]:
+    def told(self) -> dict[str, Any]:
         """Return what every observation of it says; made once."""
         if self._told is None:
             header, core = self.hyperframe.header, self.hyperframe.core
@@ -128,7 +127,7 @@ class Entry:
             self._told = {
                 "hyperframe": self.sequence,
                 "id": header.id,
-                "streams": tuple(station.name for station in self.stations),
+                "streams": header.streams,
                 "hyperframe_kind": header.kind,
                 "frames": self.frames,
                 "frame_ids": ids,
@@ -137,9 +136,9 @@ class Entry:
                 "epoch": self.epoch,
                 "seal_reason": header.seal_reason,
                 "gaps": header.gaps,
-                "header": dataclasses.replace(header, sequence=self.sequence),
+                "header": header,
                 "wait_ns": self.sealed_ns - self.opened_ns,
-                "span_error_seconds": max((abs(s.span_error_ns) for s in self.stations), default=0.0) / 1e9,
+                "span_error_seconds": max([abs(s.span_error_ns) for s in self.stations]) / 1e9,
             }
         return self._told
 
@@ -223,8 +222,10 @@ class Dispatch:
     ----------
     crew : Crew
         Who runs tasks.
-    post : function
-        Brings a call to the thread that calls this.
+    bring : function
+        Leaves a call to whoever calls this next; never runs it at once.
+    attend : function
+        Carries out what was brought, where nobody is at it.
     hand_over : function
         Hands the results of an entry over, whose operators are done; called where results are handed over.
     delivered : function
@@ -257,7 +258,8 @@ class Dispatch:
         self,
         crew: Crew,
         *,
-        post: Callable[[Callable[[], None]], None],
+        bring: Callable[[Callable[[], None]], None],
+        attend: Callable[[], None],
         hand_over: Callable[[Entry], None],
         delivered: Callable[[Entry], None],
         observe: Callable[..., None],
@@ -273,7 +275,8 @@ class Dispatch:
         on_gap: Literal["reset", "keep"],
         first_sequence: int,
     ) -> None:
-        self._crew, self._post, self._hand_over, self._observe, self._now_ns = crew, post, hand_over, observe, now_ns
+        self._crew, self._hand_over, self._observe, self._now_ns = crew, hand_over, observe, now_ns
+        self._bring, self._attend = bring, attend
         self._on_gap, self._note_delivered = on_gap, delivered
         self.overflows = 0
         """Hyperframes given up because others were not done in time."""
@@ -356,7 +359,8 @@ class Dispatch:
         self._timed((entry,), partial(self._run_one, entry, worker))
         if entry.error is None:
             self._crew.deliver(partial(hand_over, entry))
-        self._post(partial(self._first_done, entry))
+        self._bring(partial(self._first_done, entry))
+        self._attend()
 
     def _first_done(self, entry: Entry) -> None:
         self.handing_over -= 1
@@ -370,6 +374,7 @@ class Dispatch:
         if entry.sequence < 0:  # others keep the number that an earlier run gave them
             entry.sequence = self.next_sequence
             self.next_sequence += 1
+            entry.hyperframe.header.number(entry.sequence)
         self._observe("sealed", entry)
         if self._cancelled:
             self._end_of_dropped(entry, "cancelled")
@@ -469,7 +474,11 @@ class Dispatch:
             entry.started_ns = now
             entry.job = self._job(entry)
             self._observe("started", entry, worker=worker)
-        self._crew.hand(worker, partial(self._run, tasks, entries, worker), entries)
+        if any(entry.plan.plan.groups for entry in entries):
+            self._crew.hand(worker, partial(self._run, tasks, entries, worker), entries)
+        else:  # there is nothing to run
+            for task, entry in zip(tasks, entries, strict=True):
+                self._bring(partial(self._done, task, entry, 0))
 
     def _job(self, entry: Entry) -> Job:
         header = entry.hyperframe.header
@@ -492,7 +501,8 @@ class Dispatch:
         for task, entry in zip(tasks, entries, strict=True):
             if entry.ran_ns < 0:
                 self._timed((entry,), partial(self._run_one, entry, worker))
-            self._post(partial(self._done, task, entry, entry.ran_ns))
+            self._bring(partial(self._done, task, entry, entry.ran_ns))
+        self._attend()
 
     def _timed(self, entries: tuple[Entry, ...], run: Callable[[], None]) -> None:
         began = time.perf_counter_ns()
@@ -577,7 +587,8 @@ class Dispatch:
         try:
             self._hand_over(entry)
         finally:
-            self._post(partial(self._delivered, entry))
+            self._bring(partial(self._delivered, entry))
+            self._attend()
 
     def _delivered(self, entry: Entry) -> None:
         self.handing_over -= 1

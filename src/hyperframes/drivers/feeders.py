@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from hyperframes.drivers.station import copy_frame
 from hyperframes.errors import PipelineError
-from hyperframes.frames import Frame, FrameSpec
+from hyperframes.frames import Frame, FrameSpec, copy_planes
 from hyperframes.sources import Source, open_source
 from hyperframes.sources.camera import Capture
 
@@ -177,7 +176,7 @@ class Replay:
             capture_ns = int(began_ns) + round(at * 1e9)
             slot = station.slot(frame_id=frame.index, capture_ns=capture_ns, arrival_ns=self._unix_ns())
             if slot is not None:
-                copy_frame(slot, frame.planes)
+                copy_planes(slot, frame.planes)
                 station.push()
 
 

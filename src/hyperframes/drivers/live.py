@@ -1,15 +1,14 @@
 """The live driver: many streams, one latency budget, every frame accounted for.
 
-Threads: one a stream that writes its frames (`Station`), one that coordinates (seals what is due, queues, drops what is too
-old, carries out the scheduler's instructions: `Dispatch`), the workers, and one that hands results over. Between them
-stand bounded queues; none waits for a slower one but by ``when_full="block"``.
+Threads: one a stream that writes its frames (`Station`), the workers, one that hands results over, and one that watches the
+time. What follows a seal (queue, expiry, the scheduler's instructions: `Dispatch`) is done by one of them at a time, see
+`Coordinator`. Between them stand bounded queues; none waits for a slower one but by ``when_full="block"``.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-import queue as queue_module
 import threading
 import time
 import uuid
@@ -21,17 +20,18 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 
 from hyperframes.clock import Clock, SystemClock
+from hyperframes.drivers.coordinator import Coordinator
 from hyperframes.drivers.crew import ThreadCrew
 from hyperframes.drivers.dispatch import Dispatch, Entry, LivePlan, check_spatial, plan_for, values_of
 from hyperframes.drivers.feeders import Feeder, feeder_for
 from hyperframes.drivers.ledger import Latencies, total_of
 from hyperframes.drivers.live_config import preset_packing
-from hyperframes.drivers.station import Room, Station, Thinning, copy_frame
+from hyperframes.drivers.station import Room, Station, Thinning
 from hyperframes.errors import FrameError, PipelineError, without_credentials
-from hyperframes.frames import FrameSpec, Spec
+from hyperframes.frames import FrameSpec, Spec, copy_planes
 from hyperframes.instruments import Instrument, Observers
-from hyperframes.packing import Instants, Packer, Packing, Series, SlabPool, slab_capacity, span_error
-from hyperframes.packing.assemble import OPEN_GROUPS, PACK_SHARE
+from hyperframes.packing import Instants, Packer, Packing, Series, SlabPool, slab_capacity
+from hyperframes.packing.assemble import OPEN_GROUPS, PACK_SHARE, USUAL_PERIOD_NS
 from hyperframes.pipeline import Pipeline
 from hyperframes.scheduling.degrade import RUNGS, Ladder
 from hyperframes.scheduling.sizing import LiveLoad, budget_for_latency, fit_cost, queue_depth_for
@@ -241,10 +241,12 @@ class LiveRuntime:
         self._workers, self._join, self._first_sequence = workers, join, first_sequence
         self._observers = Observers(instruments)
         self._clock: Clock = clock or SystemClock()
+        self.now_ns = self._clock.now_ns
         self._unix_offset_ns = time.time_ns() - time.monotonic_ns() if clock is None else 0
         self._crew: Crew = crew or ThreadCrew()
         self._sources = _named(sources)
-        self._inbox: queue_module.SimpleQueue[Callable[[], None]] = queue_module.SimpleQueue()
+        self._coordinator = Coordinator(self.now_ns, self._look_around, self._goes_on, self._failed)
+        self.attend = self._coordinator.attend
         self._stations: dict[str, Station] = {}
         self._feeders: dict[str, Feeder] = {}
         self._lock = threading.Lock()  # held to add a stream; no other is taken under it
@@ -286,7 +288,7 @@ class LiveRuntime:
         self._state = "running"
         self._began_ns = self.now_ns()
         self._tell("began", run=self.id, settings=self.settings())
-        self._crew.begin(self._turn)
+        self._crew.begin(lambda wait: self._coordinator.turn(wait=wait))
         stations = {name: self._add(name, 0) for name in self._sources}  # all of them, before the first frame comes
         for one in self._resume:
             self._work_on(one)
@@ -319,7 +321,7 @@ class LiveRuntime:
         for station, count in entry.counts():
             for _ in range(count):
                 station.account.take()
-        self._post(partial(self._take, entry))
+        self._coordinator.post(partial(self._take, entry))
 
     def stop(self, *, drain: bool = True, timeout: float | None = 10.0) -> dict[str, Any]:
         """Stop, and return the last stats.
@@ -340,15 +342,15 @@ class LiveRuntime:
         for feeder in tuple(self._feeders.values()):
             feeder.stop()
         if not drain:
-            self._post(partial(self._cancel, "stopped"))
+            self._coordinator.post(partial(self._cancel, "stopped"))
             self._let_go()
         for feeder in tuple(self._feeders.values()):
             feeder.join()
         for station in tuple(self._stations.values()):
             station.abandon()
-        self._post(self._end_of_streams)
+        self._coordinator.post(self._end_of_streams)
         if not self._crew.wait(self._over, timeout):
-            self._post(partial(self._cancel, "timeout"))
+            self._coordinator.post(partial(self._cancel, "timeout"))
             self._let_go()
             self._crew.wait(self._over, None)
         self._crew.end()
@@ -454,7 +456,7 @@ class LiveRuntime:
         slot = station.slot(frame_id=frame_id, capture_ns=capture_ns, arrival_ns=self.unix_ns())
         if slot is None:
             return False
-        copy_frame(slot, planes)
+        copy_planes(slot, planes)
         station.push()
         return True
 
@@ -464,6 +466,7 @@ class LiveRuntime:
         if self._instants is not None:
             with self._instants_lock:
                 self.sealed(None, self._instants.event(), self._instants.slabs, now)
+            self.attend()
             return
         for station in tuple(self._stations.values()):
             if stream in {None, station.name}:
@@ -497,15 +500,16 @@ class LiveRuntime:
             if old is not None:
                 self.sealed(None, old.finish("change"), old.slabs, self.now_ns())
                 self._first_instant = old.next_first
-            there = [station for station in self._stations.values() if not station.over]
-            for place, station in enumerate(there):
-                station.place = place
+            there = [station for station in tuple(self._stations.values()) if not station.over]
             spec = next((station.spec for station in there if station.spec is not None), None)
             if spec is not None:
                 self._make_instants(spec)
 
     def _make_instants(self, spec: FrameSpec) -> None:
-        there = [station for station in self._stations.values() if not station.over]
+        """Begin instants of frames of `spec` with the streams that are there; their lock is held."""
+        there = [station for station in tuple(self._stations.values()) if not station.over]
+        for place, station in enumerate(there):
+            station.place = place
         self._plan_for(spec, self._most * len(there))
         frames = self.packing.instants * len(there)
         slabs = SlabPool(
@@ -523,6 +527,7 @@ class LiveRuntime:
             first=self._first_instant,
             waits=self.waits,
         )
+        self._instants.set_period(self._usual_period_ns() or (float(1e9 / spec.rate) if spec.rate else USUAL_PERIOD_NS))
         for station in there:
             if station.spec is not None and station.state == "connected":
                 self._instants.present(station.place, True)
@@ -536,10 +541,6 @@ class LiveRuntime:
         ]
 
     # What stations ask (Host) -------------------------------------------------------------------------------------------
-
-    def now_ns(self) -> int:
-        """Return monotonic nanoseconds."""
-        return self._clock.now_ns()
 
     def unix_ns(self) -> int:
         """Return Unix nanoseconds that never run back: the monotonic clock, set once."""
@@ -564,6 +565,7 @@ class LiveRuntime:
                     got=spec,
                     hint="Let the cameras send one size, or use --kind temporal.",
                 )
+            station.spec = spec  # from now on: a stream that comes or goes meanwhile makes the instants anew
         return None
 
     def _ring(self) -> int:
@@ -598,7 +600,7 @@ class LiveRuntime:
             )
         if self._dispatch is None:
             self._dispatch = self._make_dispatch(plan)
-            self._post(self._dispatch.begin)
+            self._coordinator.post(self._dispatch.begin)
         self._prepare(plan)
 
     def _prepare(self, plan: LivePlan) -> None:
@@ -619,7 +621,8 @@ class LiveRuntime:
     def _make_dispatch(self, plan: LivePlan) -> Dispatch:
         return Dispatch(
             self._crew,
-            post=self._post,
+            bring=self._coordinator.bring,
+            attend=self._coordinator.attend,
             hand_over=self._hand_over,
             delivered=self._delivered,
             observe=self._observe,
@@ -639,7 +642,7 @@ class LiveRuntime:
     def series(self, station: Station, slabs: SlabPool) -> Series:
         """Return a series for the epoch of a stream that begins."""
         assert station.spec is not None  # it was opened
-        plan = self._plan_for(station.spec, self._most)
+        station.plan = plan = self._plan_for(station.spec, self._most)
         packer = Packer(
             station.spec,
             self._size,
@@ -658,28 +661,28 @@ class LiveRuntime:
 
     def sealed(self, station: Station | None, filled: list[Filled], slabs: SlabPool, now_ns: int) -> None:
         """Take what was sealed to the coordinator; the lock of its streams is held, so the order stays."""
+        stations: tuple[Station, ...]
+        epoch: int | tuple[int, ...]
         for hyperframe, opened_ns in filled:
-            temporal = hyperframe.header.kind == "temporal"
-            stations = tuple(self._stations[name] for name in hyperframe.header.streams)
-            entry = Entry(
-                hyperframe,
-                stations,
-                self._plan_for(hyperframe.spec, self._most * (1 if temporal else len(stations))),
-                slabs,
-                stations[0].epoch if temporal else tuple(s.epoch for s in stations),
-                opened_ns=opened_ns,
-                last_ns=max(s.last_push_ns for s in stations),
-                sealed_ns=now_ns,
-                frames=int(np.count_nonzero(hyperframe.mask[hyperframe.core])),
-            )
-            self._post(partial(self._take, entry))
+            if station is not None and hyperframe.header.kind == "temporal":
+                assert station.plan is not None  # made for its series
+                stations, plan, epoch = (station,), station.plan, station.epoch
+                last_ns, frames = station.last_push_ns, hyperframe.size
+            else:
+                stations = tuple(self._stations[name] for name in hyperframe.header.streams)
+                plan = self._plan_for(hyperframe.spec, self._most * len(stations))
+                epoch = tuple([one.epoch for one in stations])
+                last_ns = max([one.last_push_ns for one in stations])
+                frames = int(np.count_nonzero(hyperframe.mask[hyperframe.core]))
+            entry = Entry(hyperframe, stations, plan, slabs, epoch, opened_ns, last_ns, now_ns, frames=frames)
+            self._coordinator.bring(partial(self._take, entry))
 
     def opens(self, station: Station, first: Hyperframe, slabs: SlabPool, now_ns: int) -> None:
         """Take the first frame of a hyperframe that is not full yet."""
-        plan = self._plan_for(first.spec, self._most)
-        entry = Entry(first, (station,), plan, slabs, station.epoch, now_ns, now_ns, now_ns, frames=1)
+        assert station.plan is not None  # made for its series
+        entry = Entry(first, (station,), station.plan, slabs, station.epoch, now_ns, now_ns, now_ns, frames=1)
         assert self._dispatch is not None  # its stream was opened
-        self._post(partial(self._dispatch.first, entry, self._hand_over_first))
+        self._coordinator.bring(partial(self._dispatch.first, entry, self._hand_over_first))
 
     def frames_dropped(self, station: Station, frame_id: int, time_ns: int, reason: str, count: int) -> None:
         """Tell observers of frames given up outside a hyperframe."""
@@ -707,43 +710,34 @@ class LiveRuntime:
         if state == "connected":
             self._set_depth()
         if station.over:
-            self._post(partial(self._stream_over, station))
+            self._coordinator.post(partial(self._stream_over, station))
 
     # The coordinator ----------------------------------------------------------------------------------------------------
 
-    def _post(self, call: Callable[[], None]) -> None:
-        self._inbox.put(call)
+    def _failed(self, error: Exception) -> None:
+        """End the run for a bug: otherwise everybody would wait."""
+        self._fault = error
+        self._let_go()
+        self._over.set()
 
-    def _turn(self, wait: bool) -> bool:
-        """Do what has come in, `wait` for something to come or to be due; return whether there will be more to do."""
-        try:
-            try:
-                if wait:
-                    self._inbox.get(timeout=max(0.0, (self._wake_ns() - self.now_ns()) / 1e9))()
-                while True:
-                    self._inbox.get_nowait()()
-            except queue_module.Empty:
-                pass
-            self._look_around(self.now_ns())
-        except Exception as error:  # noqa: BLE001 - a bug here must end the run, not leave everybody waiting
-            self._fault = error
-            self._let_go()
+    def _goes_on(self) -> bool:
+        """Take note if the run is over; return whether it is not."""
+        if self._ended and (self._dispatch is None or (self._dispatch.over and not self._dispatch.handing_over)):
             self._over.set()
-        self._finish_if_over()
         return not self._over.is_set()
 
-    def _wake_ns(self) -> int:
-        """Return when something is due."""
+    def _look_around(self, now: int) -> int:
+        """Do what is due by now; return when to look again."""
+        if self._dispatch is not None:
+            self._dispatch.tick(now)
+        if now >= self._look_ns:
+            self._look_ns = self._looked_around(now)
         if self._dispatch is None or self._dispatch.wake_ns is None:
             return self._look_ns
         return min(self._look_ns, self._dispatch.wake_ns)
 
-    def _look_around(self, now: int) -> None:
-        """Do what is due by now."""
-        if self._dispatch is not None:
-            self._dispatch.tick(now)
-        if now < self._look_ns:
-            return
+    def _looked_around(self, now: int) -> int:
+        """Seal what is due by now; return when to look again."""
         if self._instants is not None:
             with self._instants_lock:
                 if self._instants is not None:
@@ -756,7 +750,7 @@ class LiveRuntime:
         if now - self._watched_ns >= WATCH_NS:
             self._watched_ns = now
             self._watch(now)
-        self._look_ns = self._next_look_ns(now)
+        return self._next_look_ns(now)
 
     def _next_look_ns(self, now: int) -> int:
         """Return when to look around again; what is opened until then is due no earlier."""
@@ -773,6 +767,32 @@ class LiveRuntime:
             times.append(now + round(packing.timeout * 1e9))
         return max(min(times), now + SHORTEST_SLEEP_NS)
 
+    def _usual_period_ns(self) -> float | None:
+        """Return the time between two frames of most streams; None while none has said what its frames look like."""
+        there = [one for one in tuple(self._stations.values()) if one.spec is not None and not one.over]
+        periods = sorted([one.period_ns for one in there])
+        return periods[len(periods) // 2] if periods else None
+
+    def _meet_period(self) -> None:
+        """Let instants be as far apart as the frames of most streams."""
+        period_ns = self._usual_period_ns()
+        with self._instants_lock:
+            if self._instants is not None and period_ns is not None:
+                self._instants.meet_period(period_ns)
+
+    def _compare_clocks(self) -> None:
+        """Let cameras whose clocks are wrong, or whose way is long, take part in the instants that the others set."""
+        there = [
+            (station, delay) for station in tuple(self._stations.values()) if (delay := station.delay_ns) is not None
+        ]
+        if there:
+            delays = sorted(delay for _, delay in there)
+            usual = delays[(len(delays) - 1) // 2]
+            period = max(station.period_ns for station, _ in there)
+            waits = self.packing.timeout_ns(period, self.packing.instants)
+            for station, _ in there:
+                station.compare_clock(usual, waits // 2)
+
     def _watch(self, now: int) -> None:
         for station in tuple(self._stations.values()):
             station.watch(now)
@@ -785,6 +805,9 @@ class LiveRuntime:
                 self._climb(self._ladder.look(share, now))
         if now - self._marked_ns >= MARK_NS:
             self._marked_ns = now
+            if self.packing.kind != "temporal":
+                self._meet_period()
+                self._compare_clocks()
             for station in tuple(self._stations.values()):
                 station.marks.append((now, station.account.captured))
                 del station.marks[:-RATE_MARKS]
@@ -833,7 +856,8 @@ class LiveRuntime:
         self._sealed[header.seal_reason] = self._sealed.get(header.seal_reason, 0) + 1
         if self.packing.kind == "temporal":
             station = entry.stations[0]
-            station.span_error_ns = span_error(header.pts[entry.hyperframe.core], station.period_ns)
+            pts, core = header.pts, entry.hyperframe.core
+            station.span_error_ns = int(pts[core.stop - 1] - pts[core.start]) - (entry.frames - 1) * station.period_ns
         else:
             self._note_spread(entry)
         self._latencies.add("pack", entry.sealed_ns - entry.opened_ns)
@@ -862,16 +886,12 @@ class LiveRuntime:
             with self._instants_lock:
                 instants, self._instants = self._instants, None
                 self.sealed(None, instants.finish("end"), instants.slabs, self.now_ns())
-        self._post(self._last_stream)
+        self._coordinator.post(self._last_stream)
 
     def _last_stream(self) -> None:
         self._ended = True
         if self._dispatch is not None:
             self._dispatch.end()
-
-    def _finish_if_over(self) -> None:
-        if self._ended and (self._dispatch is None or (self._dispatch.over and not self._dispatch.handing_over)):
-            self._over.set()
 
     def _cancel(self, reason: str) -> None:
         if self._dispatch is not None:
@@ -1070,7 +1090,9 @@ class LiveRuntime:
 
     def _observe(self, kind: str, entry: Entry, **fields: Any) -> None:
         if self._observers:
-            self._tell(kind, **entry.told(self.packing), **fields)
+            now = self.now_ns()
+            told = {"kind": kind, "ns": now, "unix_ns": now + self._unix_offset_ns, **entry.told(), **fields}
+            self._observers.observe(told)
 
     def _tell(self, kind: str, **fields: Any) -> None:
         if self._observers:

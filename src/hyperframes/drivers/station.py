@@ -6,12 +6,10 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
-
 from hyperframes.drivers.ledger import Account
 from hyperframes.errors import FrameError
 from hyperframes.packing import LIVE_TIME_BASE, ClockFit, Instants, Sequencer, Series
-from hyperframes.packing.assemble import USUAL_PERIOD_NS
+from hyperframes.packing.assemble import SPATIAL_LEAST_NS, USUAL_PERIOD_NS
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -21,12 +19,14 @@ if TYPE_CHECKING:
     from hyperframes.packing import Hyperframe, Packing, SlabPool
     from hyperframes.packing.assemble import Filled
 
-__all__ = ["Host", "Room", "Station", "Thinning", "copy_frame"]
+__all__ = ["Host", "Room", "Station", "Thinning"]
 
 CLOCK_ERROR_NS = 1_000_000_000
-"""A sender's clock further off than this is mapped to ours before frames of several streams are compared."""
-STALE_PERIODS, STALE_LEAST_NS = 3, 100_000_000
-"""Without a frame for so many periods, and at least so long, a stream is stale: nobody waits for it."""
+"""A sender's clock further off than this is mapped to ours at once, before it was compared with those of the other streams."""
+CLOCK_STEP_NS = 8_000_000
+"""By how much a mapping must be wrong to be changed: a frame or two change their instant then."""
+STALE_PERIODS, STALE_LEAST_NS = 3, SPATIAL_LEAST_NS
+"""Without a frame for so many periods, and at least as long as an instant waits, a stream is stale: nobody waits for it."""
 
 
 class Thinning:
@@ -98,6 +98,10 @@ class Host(Protocol):
         """Take the first frame of a hyperframe that is not full yet."""
         ...
 
+    def attend(self) -> None:
+        """Go on with what was sealed; no lock is held."""
+        ...
+
     def frames_dropped(self, station: Station, frame_id: int, time_ns: int, reason: str, count: int) -> None:
         """Tell observers of frames given up outside a hyperframe."""
         ...
@@ -135,6 +139,8 @@ class Station:
         """When the last one was written."""
         self.span_error_ns = 0.0
         self.lock_waited_ns = 0
+        self.plan: Any = None
+        """For frames of `spec`, where hyperframes hold frames of this stream only; the host's."""
         self.record: StreamRecorder | None = None
         """Keeps the frames that are pushed; packets of cameras are kept by their capture."""
         self.trusted = False
@@ -150,8 +156,10 @@ class Station:
         self._room = room or Room()
         self._sequencer = Sequencer(lateness_ns=round(host.packing.lateness * 1e9))
         self._clock = ClockFit()
+        self._shift_ns: int | None = None  # added to the sender's times; None: they were not compared yet
         self._rate_ns: float | None = None
         self._writing = False
+        self._waits = False  # for room
         self._writing_stamp = (-1, -1)
         self._taken = -1  # frames that were not refused; -1 before it was opened
         self._ending = ""
@@ -180,6 +188,7 @@ class Station:
             before, self.state = self.state, "connected"
             self._there(True)
         self._host.stream_is(self, "reconnected" if before == "lost" else "connected")
+        self._host.attend()
 
     def slot(self, *, frame_id: int | None, capture_ns: int | None, arrival_ns: int) -> tuple[Array, ...] | None:
         """Return where the next frame goes; see `Inlet.slot`."""
@@ -214,6 +223,7 @@ class Station:
                     self._shared.release()
             if self._ending:
                 self._end()
+        self._host.attend()
 
     def drop(self, reason: str, count: int = 1) -> None:
         """Count frames that get no slot; see `Inlet.drop`."""
@@ -240,6 +250,7 @@ class Station:
             before, self.state = self.state, "connected"
             self._there(True)
         self._host.stream_is(self, "reconnected" if before in {"lost", "stale"} else "connected", reason)
+        self._host.attend()
 
     def end(self, reason: str) -> None:
         """Say that no frame follows; see `Inlet.end`. Anybody may call it: a frame being written is waited for."""
@@ -248,6 +259,7 @@ class Station:
             self._ending = self._ending or reason
             if not self._writing:
                 self._end()
+        self._host.attend()
 
     # What the run calls -------------------------------------------------------------------------------------------------
 
@@ -267,6 +279,27 @@ class Station:
         series = self._series
         return None if series is None else series.deadline_ns
 
+    @property
+    def delay_ns(self) -> int | None:
+        """The shortest time from a frame's capture by the sender's clock to its arrival by ours; None where it does not tell."""
+        return None if self.trusted or self.closed else self._clock.offset_ns
+
+    def compare_clock(self, usual_ns: int, tolerance_ns: int) -> None:
+        """Map the sender's times so that its delay is the usual one, where it differs by more than is waited for.
+
+        Otherwise every frame would be late, or those of all others: a clock that is wrong, or a way that is longer.
+        """
+        delay = self._clock.offset_ns
+        if delay is None:
+            self._shift_ns = None
+            return
+        shift = delay - usual_ns
+        before = self._shift_ns
+        if abs(shift) <= tolerance_ns * (1 if not before else 0.5):  # once mapped it stays so for longer
+            shift = 0
+        if before is None or abs(shift - before) >= CLOCK_STEP_NS:
+            self._shift_ns = shift
+
     def fps(self, now_ns: int) -> float:
         """Return the frames a second of the last 2 s; it falls to 0 when none come."""
         if not self.marks:
@@ -285,13 +318,18 @@ class Station:
         with self.lock:
             if self._series is not None:
                 self._pass_on(self._series.event(now_ns), now_ns)
+        self._host.attend()
 
     def watch(self, now_ns: int) -> None:
         """Notice that no frames come any more: what is there is sealed, and nobody waits for the stream."""
         last = self.last_frame_ns
         if last is None or self.state not in {"connected", "lost"} or self.closed:
             return
-        if now_ns - last < max(STALE_PERIODS * self.period_ns, STALE_LEAST_NS):
+        longest_ns = max(STALE_PERIODS * self.period_ns, STALE_LEAST_NS)
+        if self._host.waits:  # who waits for others, here or on its way here, is not gone
+            packing = self._host.packing
+            longest_ns = max(longest_ns, packing.timeout_ns(self.period_ns, packing.instants))
+        if now_ns - last < longest_ns or self._waits:
             return
         with self.lock:
             if self._writing:
@@ -335,6 +373,7 @@ class Station:
         self.last_frame_ns = now_ns
         if verdict == "restart":
             self._clock.forget()
+            self._shift_ns = None
             self._begin_epoch("restart")
         elif verdict:
             self._refuse(-1 if frame_id is None else frame_id, time_ns, verdict)
@@ -361,11 +400,13 @@ class Station:
         """Wait until memory is given back more than `seen` times, the lock let go meanwhile; return whether to try again."""
         if self.closed or self._room.is_open:
             return False
+        self._waits = True
         self.lock.release()
         try:
             self._room.wait(seen)
         finally:
             self.lock.acquire()
+            self._waits = False
         return True
 
     def _find_slot(self, frame_id: int, time_ns: int, now_ns: int, *, sender: bool) -> tuple[Array, ...] | str:
@@ -388,8 +429,12 @@ class Station:
         return series.slot(frame_id, time_ns, frame_id if self._sequencer.numbered else time_ns)
 
     def _on_our_clock(self, time_ns: int, *, sender: bool) -> int:
-        offset = self._clock.offset_ns if sender and not self.trusted else None
-        return time_ns if offset is None or abs(offset) < CLOCK_ERROR_NS else time_ns + offset
+        if not sender or self.trusted:
+            return time_ns
+        if self._shift_ns is None:
+            offset = self._clock.offset_ns or 0
+            return time_ns if abs(offset) < CLOCK_ERROR_NS else time_ns + offset
+        return time_ns + self._shift_ns
 
     def _is_back(self) -> None:
         was, self.state = self.state, "connected"
@@ -449,9 +494,3 @@ class Station:
     def _refuse(self, frame_id: int, time_ns: int, reason: str, count: int = 1) -> None:
         self.account.refuse(reason, count)
         self._host.frames_dropped(self, frame_id, time_ns, reason, count)
-
-
-def copy_frame(slot: tuple[Array, ...], planes: tuple[Array, ...]) -> None:
-    """Copy one frame to its slot."""
-    for target, plane in zip(slot, planes, strict=True):
-        np.copyto(target, plane)

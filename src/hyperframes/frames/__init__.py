@@ -1,5 +1,6 @@
 """What flows: Frame, Clip, Records, their specs and their time."""
 
+from hyperframes.frames.copying import copy_planes
 from hyperframes.frames.events import EVENT_NAMES, Events, event_histogram, time_surface, voxel_grid
 from hyperframes.frames.frame import Array, Clip, Frame, Records, single_plane
 from hyperframes.frames.spec import (
@@ -30,6 +31,7 @@ __all__ = [
     "RecordSpec",
     "Records",
     "Spec",
+    "copy_planes",
     "event_histogram",
     "rescale",
     "single_plane",

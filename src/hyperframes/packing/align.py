@@ -71,6 +71,7 @@ class Sequencer:
         self._recent: deque[int] = deque(maxlen=REORDER)
         self._seen: set[int] = set()
         self._suspects: list[tuple[int, int]] = []
+        self._run_from = -1  # ids from here to the newest came one after the other, and are not remembered yet
 
     def judge(self, frame_id: int | None, time_ns: int, *, sender: bool) -> str:
         """Return what the next frame to arrive is.
@@ -101,11 +102,19 @@ class Sequencer:
         ):  # the next frame, as nearly always: nothing that is asked below can be so
             if self._suspects:
                 self._suspects.clear()
-            self._measure(time_ns - self._newest_ns)
-            self._remember(newest + 1 if numbered else time_ns)
+            step_ns, period = time_ns - self._newest_ns, self.period_ns
+            if period is not None and period < 2 * step_ns < 4 * period:
+                self.period_ns = period + (step_ns - period) / 32
+            else:
+                self._measure(step_ns)
+            if not numbered:
+                self._remember(time_ns)
+            elif self._run_from < 0:
+                self._run_from = newest + 1
             self._newest_id = self.frame_id = newest + 1
             self._newest_ns = self.time_ns = time_ns
             return ""
+        self._remember_run()
         if self._newest_id >= 0 and (numbered != self.numbered or (sender != self._sender and not numbered)):
             self._change_of_stamp(numbered)
         self.numbered = numbered
@@ -199,6 +208,13 @@ class Sequencer:
             self._seen.discard(recent[0])
         recent.append(key)
         self._seen.add(key)
+
+    def _remember_run(self) -> None:
+        """Remember the newest of the ids that came one after the other: only frames out of order are looked for among them."""
+        if self._run_from >= 0:
+            for number in range(max(self._run_from, self._newest_id + 1 - REORDER), self._newest_id + 1):
+                self._remember(number)
+            self._run_from = -1
 
     def _measure(self, step_ns: float) -> None:
         """Let the period follow what is measured; a frame that was lost or held up moves it little."""

@@ -40,6 +40,12 @@ OPEN_GROUPS = 4
 JITTER_NS = 2_000_000
 """How far from half a period a frame may be and still belong to an instant: what senders' clocks wander."""
 
+PERIOD_ERROR = 0.01
+"""Share by which the time between two instants may be wrong: less is followed by itself."""
+FOLLOW = 1 / 64
+"""Share of what frames are off their instant, on average, by which the instants to come are moved; of that, a quarter of the
+same share goes to the time between two, so that clocks which run a little off are met in the middle (a second-order loop)."""
+
 
 def _ns(seconds: float) -> int:
     return round(seconds * 1e9)
@@ -223,7 +229,8 @@ class Series:
         self._newest_key = max(self._newest_key, key)
         if self.opened_ns is None:
             self._open(now_ns)
-        if self.packer.num_ready < self.packer.size and not self._is_due(now_ns):
+        deadline = self.deadline_ns
+        if self.packer.num_ready < self.packer.size and (deadline is None or now_ns < deadline):
             return []
         return self.due(now_ns)
 
@@ -293,12 +300,14 @@ def blank_missing(hyperframe: Hyperframe) -> None:
 
 
 class _Group:
-    """One run of instants being filled."""
+    """One run of instants being filled: rows of as many places as there are streams."""
 
     __slots__ = (
+        "count",
         "deadline_ns",
         "first",
         "ids",
+        "last",
         "mask",
         "opened_ns",
         "passed",
@@ -306,15 +315,19 @@ class _Group:
         "reason",
         "sender",
         "slab",
+        "width",
         "writing",
     )
 
-    def __init__(self, slab: Slab, first: int, shape: tuple[int, int], opened_ns: int) -> None:
-        self.slab, self.first, self.opened_ns = slab, first, opened_ns
+    def __init__(self, slab: Slab, first: int, size: int, width: int, opened_ns: int) -> None:
+        self.slab, self.first, self.width, self.opened_ns = slab, first, width, opened_ns
+        self.last = first + size - 1
         self.deadline_ns: int | None = None
-        self.mask = np.zeros(shape, bool)
-        self.ids = np.full(shape, -1, np.int64)
-        self.pts = np.full(shape, -1, np.int64)
+        self.mask = bytearray(size * width)
+        self.ids = [-1] * (size * width)  # lists: to set one number of an array costs five times that
+        self.pts = [-1] * (size * width)
+        self.count = 0
+        """Frames written."""
         self.sender = True
         self.writing = 0
         """Frames being copied."""
@@ -323,9 +336,13 @@ class _Group:
         self.reason = ""
         """Why it is sealed as soon as nobody writes to it; empty while it is open."""
 
-    @property
-    def last(self) -> int:
-        return self.first + len(self.mask) - 1
+    def is_full(self) -> bool:
+        """Whether every place has its frame."""
+        return self.count == len(self.mask)
+
+    def num_rows(self) -> int:
+        """Return how many rows there are up to the last one that holds a frame."""
+        return -(-(self.mask.rfind(1) + 1) // self.width)
 
 
 class Instants:
@@ -371,16 +388,16 @@ class Instants:
         self.waits = waits
         self.spec, self.streams, self.slabs, self.packing, self.plan_id = spec, tuple(streams), slabs, packing, plan_id
         self.size = packing.instants
-        self.period_ns = USUAL_PERIOD_NS
+        self._anchor: tuple[int, float] | None = None  # an instant and its time
         self.next_first = first
         """The first instant that no group holds yet."""
+        self.set_period(USUAL_PERIOD_NS)
         self._ahead_ns = ahead_ns
         self._groups: list[_Group] = []
         self._present = [False] * len(self.streams)
         self._num_present = 0
         self._last = [first - 1] * len(self.streams)  # the newest instant of each stream
-        self._writing: list[tuple[_Group, int, int, int, bool] | None] = [None] * len(self.streams)
-        self._anchor: tuple[int, float] | None = None  # an instant and its time
+        self._writing: list[tuple[_Group, int, int, int, int, bool] | None] = [None] * len(self.streams)
         self._started = packing.trigger != "event" or packing.event == "seal"
 
     def instant_ns(self, instant: int) -> float:
@@ -388,35 +405,40 @@ class Instants:
         assert self._anchor is not None  # set by the first frame
         return self._anchor[1] + (instant - self._anchor[0]) * self.period_ns
 
+    def set_period(self, period_ns: float) -> None:
+        """Let instants that are not open yet be `period_ns` apart; the next frame says when the first of them is."""
+        self._anchor = None
+        self.period_ns = period_ns
+        self._tolerance_ns = period_ns / 2 + JITTER_NS
+        if self.packing.tolerance is not None:
+            self._tolerance_ns = self.packing.tolerance * 1e9
+
+    def meet_period(self, period_ns: float) -> None:
+        """Let instants be as far apart as the streams' frames, where that is not nearly so already."""
+        if abs(period_ns - self.period_ns) > PERIOD_ERROR * self.period_ns:
+            self.set_period(period_ns)
+
     def slot(self, stream: int, frame_id: int, time_ns: int, now_ns: int, *, sender: bool) -> tuple[Array, ...] | str:
         """Return where a frame goes, or why it is not taken: ``late``, ``unmatched``, ``filtered``, ``queue_full``."""
         if not self._started:
             return "filtered"
-        instant = self._instant_of(stream, time_ns)
-        if instant is None:
-            return "unmatched"
+        if self._anchor is None:
+            self._anchor = (self.next_first, time_ns)
+        at, at_ns = self._anchor
+        instant = self._last[stream] + 1  # the following, so that a camera between two stays with one of them
+        if abs(time_ns - at_ns - (instant - at) * self.period_ns) > self._tolerance_ns:
+            instant = at + math.floor((time_ns - at_ns) / self.period_ns + 0.5)
+            if abs(time_ns - at_ns - (instant - at) * self.period_ns) > self._tolerance_ns:
+                return "unmatched"
         group = self._group_of(instant, now_ns)
         if isinstance(group, str):
             return group
-        row = instant - group.first
-        if group.mask[row, stream]:
+        place = (instant - group.first) * group.width + stream
+        if group.mask[place]:
             return "unmatched"
         group.writing += 1
-        self._writing[stream] = (group, instant, frame_id, time_ns, sender)
-        place = row * len(self.streams) + stream
-        return tuple(plane[place, ...] for plane in group.slab.planes)
-
-    def _instant_of(self, stream: int, time_ns: int) -> int | None:
-        if self._anchor is None:
-            self._anchor = (self.next_first, time_ns)
-        tolerance = self.period_ns / 2 + JITTER_NS
-        if self.packing.tolerance is not None:
-            tolerance = self.packing.tolerance * 1e9
-        following = self._last[stream] + 1  # so that a camera between two instants stays with one of them
-        if abs(time_ns - self.instant_ns(following)) <= tolerance:
-            return following
-        instant = self._anchor[0] + math.floor((time_ns - self._anchor[1]) / self.period_ns + 0.5)
-        return instant if abs(time_ns - self.instant_ns(instant)) <= tolerance else None
+        self._writing[stream] = (group, instant, place, frame_id, time_ns, sender)
+        return group.slab.slot(place)
 
     def _group_of(self, instant: int, now_ns: int) -> _Group | str:
         for group in self._groups:
@@ -430,7 +452,7 @@ class Instants:
         if slab is None:
             return "queue_full"
         first = self.next_first if instant < self.next_first + self.size else instant
-        group = _Group(slab, first, (self.size, len(self.streams)), now_ns)
+        group = _Group(slab, first, self.size, len(self.streams), now_ns)
         ahead_ns = self._ahead_ns() if self.packing.trigger == "latency" else 0
         group.deadline_ns = self.packing.deadline_ns(now_ns, self.period_ns, self.size, ahead_ns)
         self._groups.append(group)
@@ -442,13 +464,23 @@ class Instants:
         writing = self._writing[stream]
         assert writing is not None  # a slot was given
         self._writing[stream] = None
-        group, instant, frame_id, time_ns, sender = writing
-        row = instant - group.first
-        group.mask[row, stream] = True
-        group.ids[row, stream], group.pts[row, stream] = frame_id, time_ns
-        group.sender &= sender
+        group, instant, place, frame_id, time_ns, sender = writing
+        group.mask[place] = 1
+        group.ids[place], group.pts[place] = frame_id, time_ns
+        group.count += 1
+        if not sender:
+            group.sender = False
         group.writing -= 1
-        self._pass(stream, instant)
+        before = self._last[stream]
+        if instant > before:
+            self._last[stream] = instant
+            if self._present[stream]:
+                for other in self._groups:
+                    if before < other.last <= instant:
+                        other.passed += 1
+        first = self._groups[0]
+        if not first.reason and first.passed < self._num_present and len(self._groups) <= OPEN_GROUPS:
+            return []  # as nearly always
         return self._collect()
 
     def give_up(self, stream: int) -> list[Filled]:
@@ -458,14 +490,6 @@ class Instants:
             self._writing[stream] = None
             writing[0].writing -= 1
         return self._collect()
-
-    def _pass(self, stream: int, instant: int) -> None:
-        before = self._last[stream]
-        if instant <= before:
-            return
-        self._last[stream] = instant
-        for group in self._groups:
-            group.passed += self._present[stream] and before < group.last <= instant
 
     def present(self, stream: int, there: bool) -> list[Filled]:
         """Say whether a stream is there to be waited for; return what need not wait any more."""
@@ -509,12 +533,10 @@ class Instants:
     def _close_first(self, reason: str) -> None:
         """Seal the first open group as soon as nobody writes to it; instants that it has no frame of go to the next."""
         group = next(group for group in self._groups if not group.reason)
-        group.reason = "full" if group.mask.all() else reason
+        group.reason = "full" if group.is_full() else reason
         if group is self._groups[-1] and self.size > 1:
-            rows = np.flatnonzero(group.mask.any(axis=1))
-            writing = [w[1] - group.first for w in self._writing if w is not None and w[0] is group]
-            used = max([*rows[-1:].tolist(), *writing], default=0) + 1
-            self.next_first = group.first + used
+            writing = [w[1] - group.first + 1 for w in self._writing if w is not None and w[0] is group]
+            self.next_first = group.first + max([group.num_rows(), *writing, 1])
 
     def _collect(self) -> list[Filled]:
         """Take out what is complete or closed, and nobody writes to, in order."""
@@ -522,28 +544,36 @@ class Instants:
         while self._groups:
             group = self._groups[0]
             if not group.reason and self._num_present and group.passed >= self._num_present:
-                group.reason = "full" if group.mask.all() else "watermark"
+                group.reason = "full" if group.is_full() else "watermark"
             if not group.reason and len(self._groups) > OPEN_GROUPS:
                 group.reason = "watermark"
             if not group.reason or group.writing:
                 break
             self._groups.pop(0)
-            if not group.mask.any():  # all its slots were given up
+            if not group.count:  # all its slots were given up
                 self.slabs.release(group.slab)
                 continue
             sealed.append(Filled(self._sealed(group), group.opened_ns))
             self._started = self.packing.trigger != "event" or self.packing.event == "seal"
         return sealed
 
-    def _sealed(self, group: _Group) -> Hyperframe:
+    def _follow(self, group: _Group) -> None:
+        """Let the instants to come go with the streams' clocks, which are not exactly as fast as they say."""
+        if self._anchor is None:
+            return
+        low = group.mask.rfind(1) // group.width * group.width
+        held = [ns for ns in group.pts[low : low + group.width] if ns >= 0]
+        off_ns = sum(held) / len(held) - self.instant_ns(group.first + low // group.width)
         after = group.last + 1
-        if self._anchor is not None:
-            self._anchor = (after, self.instant_ns(after))
+        self._anchor = (after, self.instant_ns(after) + off_ns * FOLLOW)
+        self.period_ns += off_ns * FOLLOW * FOLLOW / 4 / self.size
+
+    def _sealed(self, group: _Group) -> Hyperframe:
+        self._follow(group)
         rows = self.size
         if self.size > 1 and not self.packing.pad:
-            rows = int(np.flatnonzero(group.mask.any(axis=1))[-1]) + 1
-        num = rows * len(self.streams)
-        mask = group.mask[:rows].reshape(-1)
+            rows = group.num_rows()
+        num = rows * group.width
         planes = []
         for plane in group.slab.planes:
             view = plane[:num]
@@ -557,11 +587,12 @@ class Instants:
             read=(0, num),
             pad_before=0,
             pad_after=0,
-            frame_ids=group.ids[:rows].reshape(-1),
-            pts=group.pts[:rows].reshape(-1),
+            frame_ids=np.array(group.ids[:num], np.int64),
+            pts=np.array(group.pts[:num], np.int64),
             time_base=LIVE_TIME_BASE,
             kind=self.packing.kind,
             clock="capture" if group.sender else "arrival",
             seal_reason=group.reason,
         )
+        mask = np.frombuffer(group.mask, bool, num)
         return Hyperframe(header, tuple(planes), slice(0, num), mask, self.spec, group.slab)

@@ -57,6 +57,10 @@ class Header:
     stream_length: int | None = None
     """N where the stream's end was seen when this was sealed, else None."""
 
+    def number(self, sequence: int) -> None:
+        """Set `sequence`, for drivers: among several streams only they can tell, before anybody else has the header."""
+        object.__setattr__(self, "sequence", sequence)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Hyperframe:

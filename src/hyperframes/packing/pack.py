@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from functools import lru_cache
 from itertools import count, islice
 from typing import TYPE_CHECKING, Literal
 
@@ -80,7 +81,7 @@ class Packer:
         cores: tuple[int, int | None] = (0, None),
         holds_back: bool = True,
     ) -> None:
-        self.spec, self.size, self.halo, self.slabs = spec, validate_size(size), halo, slabs
+        self.spec, self._size, self.halo, self.slabs = spec, validate_size(size), halo, slabs
         self.clock: Literal["media", "capture", "arrival"] = "media"
         """What the times pushed count; for headers."""
         self.stream, self.plan_id = stream, plan_id
@@ -98,6 +99,16 @@ class Packer:
         self._ahead = max(halo.after, 1) if holds_back else halo.after
         self._id_before: int | None = None  # of the last frame sealed
         self._read_stop = first_frame  # of the last hyperframe sealed
+        self._fits_until = first_frame  # frames before this position go to the slab at hand, nothing asked
+
+    @property
+    def size(self) -> int:
+        """Frames a full hyperframe owns; it may change at any time."""
+        return self._size
+
+    @size.setter
+    def size(self, size: int) -> None:
+        self._size, self._fits_until = size, 0
 
     @property
     def wants_frames(self) -> bool:
@@ -112,7 +123,8 @@ class Packer:
     @property
     def num_ready(self) -> int:
         """Of those: frames whose halo has arrived, and the frame after them where that is waited for."""
-        return min(self.size, max(0, self.num_open - self._ahead))
+        ready = self.num_frames - self._core_start - self._ahead
+        return 0 if ready < 0 else min(ready, self._size)
 
     @property
     def has_room(self) -> bool:
@@ -134,15 +146,17 @@ class Packer:
     def find_slot(self) -> tuple[Array, ...] | None:
         """Return the writable arrays of the next frame's slot, one per plane; None while all slabs are held."""
         slab = self._slab
-        if slab is None:
-            slab, self._base = self.slabs.find(), self.num_frames
-        elif self._room_needed() - self._base > slab.capacity:
-            slab = self._carry_over(slab)
-        if slab is None:
-            return None
-        self._slab = slab
-        position = self.num_frames - self._base
-        return tuple(plane[position, ...] for plane in slab.planes)  # frames of one value too are arrays
+        if slab is None or self.num_frames >= self._fits_until:
+            if slab is None:
+                slab, self._base = self.slabs.find(), self.num_frames
+            elif self._room_needed() - self._base > slab.capacity:
+                slab = self._carry_over(slab)
+            if slab is None:
+                return None
+            self._slab = slab
+            whole = self._core_start + self._size + self._ahead
+            self._fits_until = self._base + slab.capacity if whole - self._base <= slab.capacity else 0
+        return slab.slot(self.num_frames - self._base)
 
     def push(self, pts: int, duration: int = 0) -> Hyperframe | None:
         """Count the frame written to the slot; return the hyperframe that it completes, if it does."""
@@ -269,13 +283,18 @@ class Packer:
         while self._times_from < read[0]:
             self._times.popleft()
             self._times_from += 1
-        times = np.array(list(islice(self._times, read[1] - read[0])), dtype=np.int64).reshape(-1, 3)
-        inside = slice(core[0] - read[0], core[1] - read[0])
+        times = list(islice(self._times, read[1] - read[0]))
+        pts, durations, ids = [t[0] for t in times], [t[1] for t in times], [t[2] for t in times]
+        first, last = ids[core[0] - read[0]], ids[core[1] - read[0] - 1]
+        frame_ids = np.array(ids, np.int64)
+        gaps: tuple[tuple[int, int], ...] = ()
+        if last - (first - 1 if self._id_before is None else self._id_before) != core[1] - core[0]:
+            gaps = missing_ranges(frame_ids[core[0] - read[0] : core[1] - read[0]], self._id_before)
         planes = tuple(p[read[0] - self._base : read[1] - self._base] for p in slab.planes)
         self.slabs.hold(slab)
         sealed = _hyperframe(
             planes,
-            (times[:, 0], times[:, 1]),
+            (np.array(pts, np.int64), np.array(durations, np.int64)),
             read,
             core,
             self.spec,
@@ -287,14 +306,14 @@ class Packer:
             repaired_pts=self.repaired_pts,
             slab=slab,
             offset=read[0] - self._base,
-            frame_ids=times[:, 2],
+            frame_ids=frame_ids,
             clock=self.clock,
-            gaps=missing_ranges(times[inside, 2], self._id_before),
+            gaps=gaps,
             seal_reason="end" if end and reason == "full" else reason,
         )
-        self._id_before = int(times[inside, 2][-1])
+        self._id_before = last
         self._read_stop = read[1]
-        self._core_start = stop
+        self._core_start, self._fits_until = stop, 0
         self.num_sealed += 1
         return sealed
 
@@ -341,8 +360,17 @@ def _hyperframe(
         end=end,
         stream_length=stream_length,
     )
-    mask = np.ones(read[1] - read[0], bool)
-    return Hyperframe(header, planes, slice(core[0] - read[0], core[1] - read[0]), mask, spec, slab, offset)
+    return Hyperframe(
+        header, planes, slice(core[0] - read[0], core[1] - read[0]), _all_real(read[1] - read[0]), spec, slab, offset
+    )
+
+
+@lru_cache(maxsize=64)
+def _all_real(count: int) -> Array:
+    """Return the mask of `count` real frames, read-only as many share it."""
+    mask = np.ones(count, bool)
+    mask.flags.writeable = False
+    return mask
 
 
 def view(

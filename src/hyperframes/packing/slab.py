@@ -39,7 +39,7 @@ class Slab:
         first touch costs a tenth, and is kept for the next slab when it goes (see `spare_for`): it may hold old samples.
     """
 
-    __slots__ = ("_map", "capacity", "fd", "planes", "references")
+    __slots__ = ("_map", "_slots", "capacity", "fd", "planes", "references")
 
     def __init__(self, spec: FrameSpec, capacity: int, *, shared: bool = True) -> None:
         self.capacity = capacity
@@ -48,13 +48,21 @@ class Slab:
         self.fd = _anonymous_file(size) if shared else -1
         self._map = mmap.mmap(self.fd, size) if shared else _private_map(size)
         self.planes = map_planes(self._map, spec, capacity, offsets)
+        self._slots: list[tuple[Array, ...] | None] = [None] * capacity
+
+    def slot(self, place: int) -> tuple[Array, ...]:
+        """Return the writable arrays of one frame, one per plane; made once, as slabs are used over and over."""
+        slot = self._slots[place]
+        if slot is None:  # frames of one value too are arrays
+            slot = self._slots[place] = tuple(plane[place, ...] for plane in self.planes)
+        return slot
 
     def __del__(self) -> None:
         fd, self.fd = getattr(self, "fd", -1), -1
         if fd >= 0:
             os.close(fd)
             return
-        memory, self.planes = getattr(self, "_map", None), ()
+        memory, self.planes, self._slots = getattr(self, "_map", None), (), []
         if memory is not None and sys.getrefcount(memory) <= _OWN_REFERENCES:  # nobody has kept a view of it
             _keep_spare(memory)
 

@@ -1,4 +1,8 @@
-"""What the scheduler is told (events) and what it answers (instructions). Values only."""
+"""What the scheduler is told (events) and what it answers (instructions). Values only.
+
+Nobody changes one; they are not frozen all the same, since that makes them three times as slow to make, and a live run makes
+ten for each hyperframe.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +48,7 @@ class Task(NamedTuple):
 # Events ---------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Sealed:
     """A hyperframe is complete and may be processed."""
 
@@ -62,14 +66,14 @@ class Sealed:
     """Frames it owns; bounds how many parts a Split may make."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class StreamEnded:
     """No more hyperframes will be sealed for `stream`."""
 
     stream: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Done:
     """A task finished."""
 
@@ -78,7 +82,7 @@ class Done:
     """How long it ran."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Failed:
     """A task raised; `transient` failures may be retried."""
 
@@ -86,14 +90,14 @@ class Failed:
     transient: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class MemoryFreed:
     """Sinks gave back the results of `slots` hyperframes."""
 
     slots: int = 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class WorkerJoined:
     """A worker of a resource is there and idle."""
 
@@ -101,28 +105,28 @@ class WorkerJoined:
     resource: str = "compute"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class WorkerLost:
     """A worker died; what it ran is run again elsewhere."""
 
     worker: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class AlreadyDone:
     """A hyperframe finished in an earlier run (resume); told before its Sealed or instead of it."""
 
     id: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Cancel:
     """Stop: start nothing more, let what runs finish."""
 
     reason: str = "cancelled"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Tick:
     """Time passed (a WakeAt came due)."""
 
@@ -133,7 +137,7 @@ Event = Sealed | StreamEnded | Done | Failed | MemoryFreed | WorkerJoined | Work
 # Instructions ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Start:
     """Run a task on a worker, now idle."""
 
@@ -143,7 +147,7 @@ class Start:
     """How often it was started before: after failures that are retried and lost workers."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Join:
     """Run several hyperframes' tasks of one stage in one go (one transfer to a device)."""
 
@@ -151,7 +155,7 @@ class Join:
     worker: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Split:
     """Treat the tasks of a hyperframe's stage as `parts` parts: equal shares of its core, halos kept."""
 
@@ -160,7 +164,7 @@ class Split:
     parts: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Drop:
     """Give a hyperframe up: ``expired``, ``queue_full``, ``failed``, ``cancelled``, ``ancestor_failed``."""
 
@@ -168,35 +172,35 @@ class Drop:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Release:
     """No task of a hyperframe will run again: its input memory may go."""
 
     id: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Emit:
     """Hand a finished hyperframe's results to the sinks; ordered within its stream."""
 
     id: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Pull:
     """The source may fill `n` more hyperframes."""
 
     n: int = 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class WakeAt:
     """Send a Tick at this time."""
 
     ns: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Stop:
     """Nothing is left to do."""
 

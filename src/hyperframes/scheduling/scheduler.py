@@ -274,9 +274,10 @@ class Scheduler:
         _ON[type(event)](self, event)
         self._expire(now_ns)
         if not self._stopping:
-            for pool in self._pools.values():
-                if pool.idle:
-                    self._assign(pool)
+            if self._num_ready:
+                for pool in self._pools.values():
+                    if pool.idle:
+                        self._assign(pool)
             self._wake(now_ns)
         self._stop_if_over()
         return self._out

@@ -90,7 +90,7 @@ class Life:
 
     def __init__(self, sealed: Sealed, stream: Stream, graph: StageGraph) -> None:
         self.sealed, self.stream = sealed, stream
-        self.works = tuple(Work(self, Task(sealed.id, i), n) for i, n in enumerate(graph.indegree))
+        self.works = tuple([Work(self, Task(sealed.id, i), n) for i, n in enumerate(graph.indegree)])
         self.shares = 1
         """How many ordinary hyperframes it costs, where it is heavy."""
         self.left = len(self.works)

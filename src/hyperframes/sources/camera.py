@@ -15,11 +15,9 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
-import numpy as np
-
 from hyperframes.clock import SystemClock
 from hyperframes.errors import HyperframesError, without_credentials
-from hyperframes.frames import FrameSpec
+from hyperframes.frames import FrameSpec, copy_planes
 from hyperframes.media.endpoint import LOSSES, Connection, Endpoint, reason_of
 from hyperframes.media.picture import Lender, picture_spec
 from hyperframes.media.senderclock import SenderClock
@@ -369,8 +367,7 @@ class _Reader:
             slot = inlet.slot(frame_id=frame_id, capture_ns=capture_ns, arrival_ns=arrival_ns)
             if slot is not None:
                 try:
-                    for target, plane in zip(slot, lender(frame), strict=True):
-                        np.copyto(target, plane)
+                    copy_planes(slot, lender(frame))
                 except OSError:  # a colour matrix that swscale does not know
                     inlet.drop("corrupt")
                 else:
