@@ -64,6 +64,12 @@ class DataConfig:
     """Share of the training samples that are kept, by groups, to watch the model with."""
     test: float = 0.0
     """Share that is kept for `evaluate` where no column says so."""
+    boxes: str = ""
+    """Of the task ``regions``: a CSV file of file, frame, left, top, right and bottom, as shares of the picture; or"""
+    detector: str = ""
+    """a NanoDet model file."""
+    anchors: str = ""
+    """Of the task ``anchors``: a CSV file of file and frame."""
     still: float = 0.0
     """Samples whose least tile similarity is above it are left out of training; 0 keeps all."""
 
@@ -211,7 +217,9 @@ def read_config(path: str | os.PathLike[str]) -> TrainingConfig:
     here = file.parent
     data, output = config.data, config.output
     placed: dict[str, Any] = {
-        name: str(here / getattr(data, name)) for name in ("table", "folder", "root") if getattr(data, name)
+        name: str(here / getattr(data, name))
+        for name in ("table", "folder", "root", "boxes", "detector", "anchors")
+        if getattr(data, name)
     }
     return dataclasses.replace(
         config,

@@ -24,8 +24,10 @@ from hyperframes.neural.train.checkpoint import Checkpoint, load_checkpoint, sav
 from hyperframes.neural.train.config import TrainingConfig
 from hyperframes.neural.train.learner import Learner, loader
 from hyperframes.neural.train.models import make_classifier
+from hyperframes.neural.train.nets import Anchors, Project, Regions
 from hyperframes.neural.train.scores import accuracy, confusion, interval, macro_f1
 from hyperframes.neural.train.tasks import Answers, Classify, answers_of, read_samples, windows_of
+from hyperframes.neural.weights import save_weights
 
 if TYPE_CHECKING:
     import os
@@ -40,7 +42,12 @@ __all__ = ["Evaluation", "Told", "TrainResult", "evaluate", "fit", "load_model"]
 Told = dict[str, Any]
 """What an observer of a training hears: ``kind`` (step, watched, alarm), ``step``, ``steps`` and numbers."""
 
-_TASKS: dict[str, Callable[[TrainingConfig, torch.device], Task]] = {"classify": Classify}
+_TASKS: dict[str, Callable[[TrainingConfig, torch.device], Task]] = {
+    "classify": Classify,
+    "regions": Regions,
+    "anchors": Anchors,
+    "projection": Project,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +73,8 @@ def fit(
     observe: Callable[[Told], None] = lambda told: None,
 ) -> TrainResult:
     """Train what `config` says and leave ``best.safetensors`` and ``last.safetensors`` in its folder.
+
+    ``weights.safetensors`` holds the best encoder or net alone, for the operator of its kind.
 
     Parameters
     ----------
@@ -278,6 +287,9 @@ class _Watch(lightning.Callback):
             save_checkpoint(
                 dataclasses.replace(checkpoint, optimizer={}, progress={}), self._folder / "best.safetensors"
             )
+            network = self._task.network()
+            if network is not None:
+                save_weights(network, self._folder / "weights.safetensors")
 
     def _tell(self, scores: dict[str, float]) -> None:
         alarms = []
@@ -351,7 +363,13 @@ def load_model(path: str | os.PathLike[str], device: str = "cpu") -> tuple[nn.Mo
     """
     checkpoint = load_checkpoint(path)
     config = TrainingConfig.from_json(checkpoint.config)
-    model = _untrained(config, checkpoint)
+    if config.model.task != "classify":
+        raise SourceError(
+            f"{path} holds no classifier: it was trained for {config.model.task}",
+            source=str(path),
+            hint="Its operator runs it, with the weights.safetensors beside it.",
+        )
+    model = make_classifier(config, len(checkpoint.classes))
     try:
         model.load_state_dict(checkpoint.model)
     except RuntimeError as error:
@@ -359,10 +377,6 @@ def load_model(path: str | os.PathLike[str], device: str = "cpu") -> tuple[nn.Mo
             f"{path} does not hold the model that it names: {str(error).splitlines()[-1].strip()}", source=str(path)
         ) from error
     return model.to(device).eval(), checkpoint, config
-
-
-def _untrained(config: TrainingConfig, checkpoint: Checkpoint) -> nn.Module:
-    return make_classifier(config, len(checkpoint.classes))
 
 
 @dataclass(frozen=True, slots=True)

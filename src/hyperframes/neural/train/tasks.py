@@ -73,6 +73,9 @@ class Task(Protocol):
     def sample_tensor(self) -> tuple[torch.Tensor, int] | None:
         """Return a tensor to look at and its channels of space; None where the model makes none."""
 
+    def network(self) -> nn.Module | None:
+        """Return what an operator can compute with afterwards; None where there is none."""
+
 
 # Samples --------------------------------------------------------------------------------------------------------------
 
@@ -278,6 +281,10 @@ class Classify:
             of_training = answers_of(self.model, self._plain(), 1, size, self._device)
             scores["mcr"] = coverage(told.latent, of_training.latent)
         return scores
+
+    def network(self) -> nn.Module | None:
+        """Return the encoder, for the operators of its kind."""
+        return self.model.encoder if self.structured else None
 
     def _plain(self) -> Windows:
         windows = self.windows
