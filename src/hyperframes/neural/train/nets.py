@@ -60,11 +60,9 @@ def _sides(config: TrainingConfig) -> tuple[list[Sample], list[Sample]]:
 
 def _drawn(config: TrainingConfig, step: int, count: int) -> tuple[np.random.Generator, Array]:
     """Return the random numbers of a step and the samples it takes: all once before any again."""
-    size = config.train.batch
-    places = np.arange(step * size, (step + 1) * size)
-    orders = {
-        p: np.random.default_rng((config.train.seed, 0, p)).permutation(count) for p in set((places // count).tolist())
-    }
+    size, seed = config.train.batch, config.train.seed
+    places = range(step * size, (step + 1) * size)
+    orders = {p: np.random.default_rng((seed, 0, p)).permutation(count) for p in {place // count for place in places}}
     chosen = np.array([orders[place // count][place % count] for place in places])
     return np.random.default_rng((config.train.seed, 1, step)), chosen
 
