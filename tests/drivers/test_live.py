@@ -480,7 +480,7 @@ def test_after_a_gap_an_operators_state_is_reset_or_kept(on_gap):
 
     run = Run(packing=hf.Packing(size=2), operator=counts, on_gap=on_gap, on_result=None)
     values = []
-    run.live._callbacks = (lambda result: values.append((result.frame_id, int(result.value[0]))),)
+    run.live._handing_over._callbacks = (lambda result: values.append((result.frame_id, int(result.value[0]))),)
     run.play(["cam0"], 4)
     run.live._stations["cam0"].restart("reconnected")
     run.play(["cam0"], 4, first=100)

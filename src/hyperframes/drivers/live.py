@@ -22,10 +22,11 @@ import numpy as np
 from hyperframes.clock import Clock, SystemClock
 from hyperframes.drivers.coordinator import Coordinator
 from hyperframes.drivers.crew import ThreadCrew
-from hyperframes.drivers.dispatch import Dispatch, Entry, LivePlan, check_spatial, plan_for, values_of
+from hyperframes.drivers.dispatch import Dispatch, Entry, LivePlan, check_spatial, plan_for
 from hyperframes.drivers.feeders import Feeder, feeder_for
 from hyperframes.drivers.ledger import Latencies, total_of
 from hyperframes.drivers.live_config import preset_packing
+from hyperframes.drivers.live_results import HandingOver, LiveResult
 from hyperframes.drivers.station import Room, Station, Thinning
 from hyperframes.errors import FrameError, PipelineError, without_credentials
 from hyperframes.frames import FrameSpec, Spec, copy_planes
@@ -64,69 +65,6 @@ USUAL_FPS, SIZE_MOST = 30, 64
 """Where the size follows from a budget, before the rate is known; and the largest that memory is planned for then."""
 DEPTH_LEAST = 8
 """Hyperframes that there is memory for to wait, at least."""
-
-
-class LiveResult:
-    """What came out for one frame; holds no pixels of it.
-
-    Pictures that an operator makes are lent: copy `value` to keep it beyond the callback.
-    """
-
-    __slots__ = (
-        "__weakref__",
-        "clock",
-        "epoch",
-        "frame_id",
-        "hyperframe",
-        "provisional",
-        "pts_ns",
-        "sequence",
-        "stream",
-        "value",
-    )
-
-    stream: str
-    frame_id: int
-    """The sender's number, or a count from 0 in each epoch."""
-    pts_ns: int
-    """Unix nanoseconds by `clock`."""
-    clock: str
-    """``capture``: the sender's; ``arrival``: when it came here."""
-    value: Any
-    """The operator's output for this frame: an array, or a dict of columns for records; by name where it has several.
-    Spans come when they have ended, with `start`, `stop` (positions in the epoch) and `start_ns`."""
-    hyperframe: str
-    """Id of the hyperframe it was in."""
-    sequence: int
-    """Number of that hyperframe; -1 while it has none."""
-    epoch: int
-    provisional: bool
-    """True for a result that came before the hyperframe was full; the final one of the same frame follows."""
-
-    def __init__(
-        self,
-        stream: str,
-        frame_id: int,
-        pts_ns: int,
-        clock: str,
-        value: Any,
-        hyperframe: str,
-        sequence: int,
-        epoch: int,
-        *,
-        provisional: bool = False,
-    ) -> None:
-        self.stream, self.frame_id, self.pts_ns, self.clock, self.value = stream, frame_id, pts_ns, clock, value
-        self.hyperframe, self.sequence, self.epoch = hyperframe, sequence, epoch
-        self.provisional = provisional
-
-    @property
-    def timestamp(self) -> float:
-        """`pts_ns` in seconds."""
-        return self.pts_ns / 1e9
-
-    def __repr__(self) -> str:
-        return f"LiveResult({self.stream!r}, frame {self.frame_id}, {self.timestamp:.3f} s)"
 
 
 class LiveRuntime:
@@ -228,7 +166,6 @@ class LiveRuntime:
         self.thinning = Thinning()
         self.waits = when_full == "block"
         self.provisional = provisional
-        self._handed: dict[str, tuple[int, int]] = {}  # by stream, with `provisional`: epoch and end of the last core
         self._room = Room()  # of the memory that all streams share
         self.when_full: WhenFull = when_full
         self.pace = pace
@@ -236,12 +173,12 @@ class LiveRuntime:
         self._resume = resume
         self.warnings: list[str] = []
         """What users should know: what could not be resumed."""
-        self._callbacks = _callbacks(on_result)
         self._queue, self._ttl, self._on_gap = queue, ttl, on_gap
         self._workers, self._join, self._first_sequence = workers, join, first_sequence
         self._observers = Observers(instruments)
         self._clock: Clock = clock or SystemClock()
         self.now_ns = self._clock.now_ns
+        self._handing_over = HandingOver(on_result, self.now_ns, self._tell, provisional=provisional)
         self._unix_offset_ns = time.time_ns() - time.monotonic_ns() if clock is None else 0
         self._crew: Crew = crew or ThreadCrew()
         self._sources = _named(sources)
@@ -261,7 +198,6 @@ class LiveRuntime:
         self._sealed: dict[str, int] = {}
         self._partial = self._hyperframes = 0
         self._depth_sum = self._depth_counts = 0
-        self._callback_errors = 0
         self._infer_ns = self._took_ns = self._spread_ns = 0.0
         self._ladder = Ladder() if when_full == "degrade" else None
         self._level = self._overflows = 0
@@ -623,7 +559,7 @@ class LiveRuntime:
             self._crew,
             bring=self._coordinator.bring,
             attend=self._coordinator.attend,
-            hand_over=self._hand_over,
+            hand_over=self._handing_over.final,
             delivered=self._delivered,
             observe=self._observe,
             now_ns=self.now_ns,
@@ -682,7 +618,7 @@ class LiveRuntime:
         assert station.plan is not None  # made for its series
         entry = Entry(first, (station,), station.plan, slabs, station.epoch, now_ns, now_ns, now_ns, frames=1)
         assert self._dispatch is not None  # its stream was opened
-        self._coordinator.bring(partial(self._dispatch.first, entry, self._hand_over_first))
+        self._coordinator.bring(partial(self._dispatch.first, entry, self._handing_over.first))
 
     def frames_dropped(self, station: Station, frame_id: int, time_ns: int, reason: str, count: int) -> None:
         """Tell observers of frames given up outside a hyperframe."""
@@ -899,63 +835,6 @@ class LiveRuntime:
 
     # Results ------------------------------------------------------------------------------------------------------------
 
-    def _hand_over(self, entry: Entry) -> None:
-        """Give each real frame's result to the callbacks; the delivering thread calls it."""
-        hyperframe, header, stations = entry.hyperframe, entry.hyperframe.header, entry.stations
-        core = hyperframe.core
-        values, left_out = values_of(entry)
-        ids, pts, mask = (array[core].tolist() for array in (header.frame_ids, header.pts, hyperframe.mask))
-        epochs = entry.epoch if isinstance(entry.epoch, tuple) else (entry.epoch,)
-        delivered, filtered = [0] * len(stations), [0] * len(stations)
-        for i, frame_id in enumerate(ids):
-            if not mask[i]:
-                continue
-            place = i % len(stations)
-            if left_out is not None and left_out[i]:
-                filtered[place] += 1
-                continue
-            delivered[place] += 1
-            if self._callbacks:
-                self._call(
-                    LiveResult(
-                        stations[place].name,
-                        frame_id,
-                        pts[i],
-                        header.clock,
-                        values[i],
-                        header.id,
-                        entry.sequence,
-                        epochs[place],
-                    )
-                )
-        if self.provisional:
-            self._handed[stations[0].name] = (entry.epoch, header.core[1])
-        for station, count, fewer in zip(stations, delivered, filtered, strict=True):
-            station.account.deliver(count, filtered=fewer)
-        entry.handed_ns = self.now_ns()
-
-    def _hand_over_first(self, entry: Entry) -> None:
-        """Give a provisional result to the callbacks, unless the final one was quicker."""
-        header, (station,) = entry.hyperframe.header, entry.stations
-        if self._handed.get(station.name, (-1, 0)) >= (entry.epoch, header.core[1]):
-            return
-        values, left_out = values_of(entry)
-        if left_out is None or not left_out[0]:
-            at, pts = int(header.frame_ids[0]), int(header.pts[0])
-            self._call(
-                LiveResult(station.name, at, pts, header.clock, values[0], header.id, -1, entry.epoch, provisional=True)
-            )
-
-    def _call(self, result: LiveResult) -> None:
-        for callback in self._callbacks:
-            try:
-                callback(result)
-            except Exception as error:  # noqa: BLE001 - a callback's fault is its own
-                self._callback_errors += 1
-                if self._callback_errors & (self._callback_errors - 1) == 0:  # 1, 2, 4, 8, ...: no storm of warnings
-                    times = "" if self._callback_errors == 1 else f" ({self._callback_errors} times so far)"
-                    self._tell("warning", message=f"on_result raised {type(error).__name__}: {error}{times}")
-
     def _delivered(self, entry: Entry) -> None:
         """Note how long a hyperframe took, now that its results were handed over."""
         add = self._latencies.add
@@ -1082,7 +961,7 @@ class LiveRuntime:
                 "busy_share": busy / elapsed / self._workers,
                 "failures": 0 if dispatch is None else dispatch.failures,
             },
-            "callback_errors": self._callback_errors,
+            "callback_errors": self._handing_over.errors,
             "level": self._level,
             "lock_wait_share": waited / elapsed,
             "seconds": elapsed / 1e9,
@@ -1103,12 +982,6 @@ class LiveRuntime:
 def _check(name: str, value: object, known: tuple[str, ...]) -> None:
     if value not in known:
         raise PipelineError(f"{name}: expected one of {', '.join(known)}, got {value!r}", expected=known, got=value)
-
-
-def _callbacks(on_result: Any) -> tuple[Callable[[LiveResult], Any], ...]:
-    if on_result is None:
-        return ()
-    return (on_result,) if callable(on_result) else tuple(on_result)
 
 
 def _named(sources: Any) -> dict[str, Any]:

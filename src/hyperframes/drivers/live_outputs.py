@@ -26,7 +26,7 @@ from hyperframes.sinks.staging import StagedFile
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from hyperframes.drivers.live import LiveResult
+    from hyperframes.drivers.live_results import LiveResult
     from hyperframes.frames import Array
     from hyperframes.operators.framewise import Kernel
 

@@ -1,0 +1,170 @@
+"""What a live run hands over: one result a frame, to callbacks whose faults are their own. Called by one thread."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hyperframes.drivers.dispatch import values_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from hyperframes.drivers.dispatch import Entry
+
+__all__ = ["HandingOver", "LiveResult"]
+
+
+class LiveResult:
+    """What came out for one frame; holds no pixels of it.
+
+    Pictures that an operator makes are lent: copy `value` to keep it beyond the callback.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "clock",
+        "epoch",
+        "frame_id",
+        "hyperframe",
+        "provisional",
+        "pts_ns",
+        "sequence",
+        "stream",
+        "value",
+    )
+
+    stream: str
+    frame_id: int
+    """The sender's number, or a count from 0 in each epoch."""
+    pts_ns: int
+    """Unix nanoseconds by `clock`."""
+    clock: str
+    """``capture``: the sender's; ``arrival``: when it came here."""
+    value: Any
+    """The operator's output for this frame: an array, or a dict of columns for records; by name where it has several.
+    Spans come when they have ended, with `start`, `stop` (positions in the epoch) and `start_ns`."""
+    hyperframe: str
+    """Id of the hyperframe it was in."""
+    sequence: int
+    """Number of that hyperframe; -1 while it has none."""
+    epoch: int
+    provisional: bool
+    """True for a result that came before the hyperframe was full; the final one of the same frame follows."""
+
+    def __init__(
+        self,
+        stream: str,
+        frame_id: int,
+        pts_ns: int,
+        clock: str,
+        value: Any,
+        hyperframe: str,
+        sequence: int,
+        epoch: int,
+        *,
+        provisional: bool = False,
+    ) -> None:
+        self.stream, self.frame_id, self.pts_ns, self.clock, self.value = stream, frame_id, pts_ns, clock, value
+        self.hyperframe, self.sequence, self.epoch = hyperframe, sequence, epoch
+        self.provisional = provisional
+
+    @property
+    def timestamp(self) -> float:
+        """`pts_ns` in seconds."""
+        return self.pts_ns / 1e9
+
+    def __repr__(self) -> str:
+        return f"LiveResult({self.stream!r}, frame {self.frame_id}, {self.timestamp:.3f} s)"
+
+
+class HandingOver:
+    """Unpacks hyperframes whose operators are done, and calls back for each of their frames.
+
+    Parameters
+    ----------
+    on_result : function or sequence of functions, optional
+        The callbacks.
+    now_ns : function
+        Tells the time.
+    tell : function
+        Tells observers of callbacks that raise.
+    provisional : bool
+        Whether the first frame of a hyperframe may have a result before the others.
+    """
+
+    def __init__(
+        self,
+        on_result: Callable[[LiveResult], Any] | Iterable[Callable[[LiveResult], Any]] | None,
+        now_ns: Callable[[], int],
+        tell: Callable[..., None],
+        *,
+        provisional: bool,
+    ) -> None:
+        self.errors = 0
+        """How often a callback raised."""
+        self._callbacks = _callbacks(on_result)
+        self._now_ns, self._tell, self._provisional = now_ns, tell, provisional
+        self._handed: dict[str, tuple[int, int]] = {}  # by stream, where provisional: epoch and end of the last core
+
+    def final(self, entry: Entry) -> None:
+        """Give each real frame's result to the callbacks; the delivering thread calls it."""
+        hyperframe, header, stations = entry.hyperframe, entry.hyperframe.header, entry.stations
+        core = hyperframe.core
+        values, left_out = values_of(entry)
+        ids, pts, mask = (array[core].tolist() for array in (header.frame_ids, header.pts, hyperframe.mask))
+        epochs = entry.epoch if isinstance(entry.epoch, tuple) else (entry.epoch,)
+        delivered, filtered = [0] * len(stations), [0] * len(stations)
+        for i, frame_id in enumerate(ids):
+            if not mask[i]:
+                continue
+            place = i % len(stations)
+            if left_out is not None and left_out[i]:
+                filtered[place] += 1
+                continue
+            delivered[place] += 1
+            if self._callbacks:
+                self._call(
+                    LiveResult(
+                        stations[place].name,
+                        frame_id,
+                        pts[i],
+                        header.clock,
+                        values[i],
+                        header.id,
+                        entry.sequence,
+                        epochs[place],
+                    )
+                )
+        if self._provisional:
+            self._handed[stations[0].name] = (entry.epoch, header.core[1])
+        for station, count, fewer in zip(stations, delivered, filtered, strict=True):
+            station.account.deliver(count, filtered=fewer)
+        entry.handed_ns = self._now_ns()
+
+    def first(self, entry: Entry) -> None:
+        """Give a provisional result to the callbacks, unless the final one was quicker."""
+        header, (station,) = entry.hyperframe.header, entry.stations
+        if self._handed.get(station.name, (-1, 0)) >= (entry.epoch, header.core[1]):
+            return
+        values, left_out = values_of(entry)
+        if left_out is None or not left_out[0]:
+            at, pts = int(header.frame_ids[0]), int(header.pts[0])
+            self._call(
+                LiveResult(station.name, at, pts, header.clock, values[0], header.id, -1, entry.epoch, provisional=True)
+            )
+
+    def _call(self, result: LiveResult) -> None:
+        for callback in self._callbacks:
+            try:
+                callback(result)
+            except Exception as error:  # noqa: BLE001 - a callback's fault is its own
+                self.errors += 1
+                if self.errors & (self.errors - 1) == 0:  # 1, 2, 4, 8, ...: no storm of warnings
+                    times = "" if self.errors == 1 else f" ({self.errors} times so far)"
+                    self._tell("warning", message=f"on_result raised {type(error).__name__}: {error}{times}")
+
+
+def _callbacks(on_result: Any) -> tuple[Callable[[LiveResult], Any], ...]:
+    if on_result is None:
+        return ()
+    return (on_result,) if callable(on_result) else tuple(on_result)
