@@ -237,15 +237,15 @@ def test_a_camera_whose_clock_is_wrong_is_lined_up_with_the_others(off):
     run = Run(packing=hf.Packing(kind="spatial"))
     for name in "abc":
         run.live.inlet(name)
-    for number in range(90):
+    for number in range(180):
         for name in "abc":
             run.feed(name, number, timestamp=run.clock.now_ns() / 1e9 + (off if name == "b" else 0))
         run.crew.advance(1 / FPS)
     run.stop()
     later = [seen["frame_ids"].tolist() for seen in run.kinds("sealed")][-60:]
     assert all(ids in ([n, n, n], [n + 1, n, n + 1], [n, n + 1, n]) for ids in later if (n := min(ids)) >= 0)
-    dropped = [seen for seen in run.kinds("frames_dropped") if seen["frame_ids"][0] > 30]
-    assert dropped == []
+    dropped = [seen for seen in run.kinds("frames_dropped") if seen["frame_ids"][0] > 110]
+    assert dropped == []  # once its clock has been watched for 3 s
 
 
 @pytest.mark.requirement("B69")

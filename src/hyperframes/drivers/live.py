@@ -706,7 +706,7 @@ class LiveRuntime:
     def _usual_period_ns(self) -> float | None:
         """Return the time between two frames of most streams; None while none has said what its frames look like."""
         there = [one for one in tuple(self._stations.values()) if one.spec is not None and not one.over]
-        periods = sorted([one.period_ns for one in there])
+        periods = sorted([one.nominal_period_ns for one in there])
         return periods[len(periods) // 2] if periods else None
 
     def _meet_period(self) -> None:

@@ -23,6 +23,8 @@ __all__ = ["Host", "Room", "Station", "Thinning"]
 
 CLOCK_ERROR_NS = 1_000_000_000
 """A sender's clock further off than this is mapped to ours at once, before it was compared with those of the other streams."""
+RATE_ERROR = 0.1
+"""Share by which a measured rate must differ from the announced one to be believed: frames that come unevenly differ too."""
 CLOCK_STEP_NS = 8_000_000
 """By how much a mapping must be wrong to be changed: a frame or two change their instant then."""
 STALE_PERIODS, STALE_LEAST_NS = 3, SPATIAL_LEAST_NS
@@ -269,6 +271,12 @@ class Station:
         return self._sequencer.period_ns or self._rate_ns or USUAL_PERIOD_NS
 
     @property
+    def nominal_period_ns(self) -> float:
+        """Between two frames: as announced, where what is measured does not contradict it."""
+        measured, announced = self.period_ns, self._rate_ns
+        return announced if announced and abs(measured - announced) < RATE_ERROR * announced else measured
+
+    @property
     def drift_ppm(self) -> float | None:
         """How much faster the sender's clock runs than ours; None where it is not known."""
         return self._clock.drift_ppm
@@ -282,7 +290,7 @@ class Station:
     @property
     def delay_ns(self) -> int | None:
         """The shortest time from a frame's capture by the sender's clock to its arrival by ours; None where it does not tell."""
-        return None if self.trusted or self.closed else self._clock.offset_ns
+        return None if self.trusted or self.closed or not self._clock.settled else self._clock.offset_ns
 
     def compare_clock(self, usual_ns: int, tolerance_ns: int) -> None:
         """Map the sender's times so that its delay is the usual one, where it differs by more than is waited for.

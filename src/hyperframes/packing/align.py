@@ -24,6 +24,8 @@ REORDER = 64
 """How many ids back a frame may come and still be one that was overtaken."""
 WRAPS = tuple(1 << bits for bits in (16, 24, 31, 32, 63))
 """Where senders' counters begin again."""
+SETTLED = 3
+"""Stretches of time after which a clock is known."""
 SUSPECTS = 3
 """Frames in a row that do not fit what came before, but each other: then it is the count that began again."""
 
@@ -312,6 +314,11 @@ class ClockFit:
             if self.offset_ns is None or delay < self.offset_ns:
                 self.offset_ns = delay
 
+    @property
+    def settled(self) -> bool:
+        """Whether it was followed for long enough that the shortest delay is no accident: from the third stretch on."""
+        return len(self._least) >= SETTLED
+
     def forget(self) -> None:
         """Begin anew: another clock, or the same after a step."""
         self._least.clear()
@@ -320,7 +327,7 @@ class ClockFit:
     @property
     def drift_ppm(self) -> float | None:
         """How much faster the sender's clock runs than this machine's; None before the third stretch."""
-        if len(self._least) < 3:
+        if not self.settled:
             return None
         arrival = np.array([at for at, _ in self._least], float)
         delay = np.array([d for _, d in self._least], float)

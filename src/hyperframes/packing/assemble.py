@@ -389,6 +389,7 @@ class Instants:
         self.spec, self.streams, self.slabs, self.packing, self.plan_id = spec, tuple(streams), slabs, packing, plan_id
         self.size = packing.instants
         self._anchor: tuple[int, float] | None = None  # an instant and its time
+        self._by_sender = False  # whether that is by the senders' clocks
         self.next_first = first
         """The first instant that no group holds yet."""
         self.set_period(USUAL_PERIOD_NS)
@@ -563,8 +564,12 @@ class Instants:
             return
         low = group.mask.rfind(1) // group.width * group.width
         held = [ns for ns in group.pts[low : low + group.width] if ns >= 0]
-        off_ns = sum(held) / len(held) - self.instant_ns(group.first + low // group.width)
-        after = group.last + 1
+        expected_ns, after = self.instant_ns(group.first + low // group.width), group.last + 1
+        if group.sender and not self._by_sender and len(held) == group.width:  # arrival was all that was known before
+            self._by_sender = True
+            self._anchor = (after, self.instant_ns(after) + sorted(held)[len(held) // 2] - expected_ns)
+            return
+        off_ns = sum(held) / len(held) - expected_ns
         self._anchor = (after, self.instant_ns(after) + off_ns * FOLLOW)
         self.period_ns += off_ns * FOLLOW * FOLLOW / 4 / self.size
 
