@@ -39,9 +39,9 @@ def test_a_location_is_written_by_its_kind(tmp_path, monkeypatch, location, kind
 
 def test_a_plugin_named_like_a_scheme_or_suffix_comes_first(tmp_path, monkeypatch):
     monkeypatch.setattr(registry.sinks, "_registered", {})
-    registry.sinks.register("lance", NullSink)
-    assert open_sink(tmp_path / "out.lance").name == f"{tmp_path}/out.lance"
-    assert open_sink("lance://bucket/out").name == "lance://bucket/out"
+    registry.sinks.register("ice", NullSink)
+    assert open_sink(tmp_path / "out.ice").name == f"{tmp_path}/out.ice"
+    assert open_sink("ice://bucket/out").name == "ice://bucket/out"
 
 
 def test_a_sink_passes_through_and_nothing_means_memory():

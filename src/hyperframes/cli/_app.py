@@ -17,6 +17,7 @@ from hyperframes.cli.demo import demo
 from hyperframes.cli.describe import describe
 from hyperframes.cli.doctor import doctor
 from hyperframes.cli.evaluate import evaluate
+from hyperframes.cli.index import index
 from hyperframes.cli.inspect import inspect
 from hyperframes.cli.journal import journal
 from hyperframes.cli.live import live
@@ -96,6 +97,6 @@ EPILOGS = {
 
 for command in (
     *(run, plan, tune, budget, live, journal, replay),
-    *(anchors, describe, search, train, evaluate, inspect, advise, operators, doctor, bench, demo),
+    *(anchors, describe, search, index, train, evaluate, inspect, advise, operators, doctor, bench, demo),
 ):
     app.command(cls=_Command, epilog=EPILOGS.get(command.__name__))(command)

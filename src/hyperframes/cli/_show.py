@@ -48,6 +48,7 @@ COMMANDS = (
     "anchors",
     "describe",
     "search",
+    "index",
     "train",
     "evaluate",
     "inspect",

@@ -3,7 +3,7 @@
 from hyperframes.index.drift import FIFTEEN_PERCENT, Baseline, Drift, DriftRule
 from hyperframes.index.duplicates import Pair, find_duplicates
 from hyperframes.index.position import Position
-from hyperframes.index.search import Hit, Index, open_index
+from hyperframes.index.search import Coverage, Hit, Index, Recall, open_index
 from hyperframes.index.store import Added, Store, Version
 from hyperframes.index.where import COLUMNS, check_where
 
@@ -12,12 +12,14 @@ __all__ = [
     "FIFTEEN_PERCENT",
     "Added",
     "Baseline",
+    "Coverage",
     "Drift",
     "DriftRule",
     "Hit",
     "Index",
     "Pair",
     "Position",
+    "Recall",
     "Store",
     "Version",
     "check_where",
