@@ -1,7 +1,8 @@
 """Names to factories: entry points of this and other distributions, plus what a program registers itself.
 
 Built-ins use the same door as plugins: the groups ``hyperframes.operators``, ``hyperframes.sources``,
-``hyperframes.sinks`` and ``hyperframes.encoders`` (pictures and texts in one space). Nothing is imported before it is asked for.
+``hyperframes.sinks``, ``hyperframes.encoders`` (pictures and texts in one space) and ``hyperframes.generators``
+(projections of tasks from their text). Nothing is imported before it is asked for.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from hyperframes.errors import RegistryError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Registry", "encoders", "operators", "sinks", "sources"]
+__all__ = ["Registry", "encoders", "generators", "operators", "sinks", "sources"]
 
 
 class Registry:
@@ -81,3 +82,4 @@ sinks = Registry("sink", "hyperframes.sinks")
 networks = Registry("network", "hyperframes.networks")
 """Trained networks by kind: ``networks.get(kind)(path)`` is a function from arrays to arrays, whatever computes it."""
 encoders = Registry("encoder", "hyperframes.encoders")
+generators = Registry("task generator", "hyperframes.generators")

@@ -8,10 +8,12 @@ from hyperframes.semantic.bridge import Classifier, ImageEncoder, LabelBridge
 from hyperframes.semantic.cache import open_cache
 from hyperframes.semantic.describing import DegradedWarning, Descriptions, describe
 from hyperframes.semantic.descriptor import DEFAULT, PARTS, Anchor, Descriptor, Trajectory
+from hyperframes.semantic.generator import RidgeGenerator, TaskGenerator
 from hyperframes.semantic.kernels import FIXED_KERNELS, attend
 from hyperframes.semantic.patchwise import Patchwise, Regions
 from hyperframes.semantic.regions import Mask, Patches, select_patches
 from hyperframes.semantic.sync import Lag, Sync, measure_sync
+from hyperframes.semantic.task_folder import TaskFolder
 from hyperframes.semantic.tasks import TASKS, Projection, Tasks, ZeroShotWarning
 from hyperframes.semantic.text import MiniLm, TextEncoder
 from hyperframes.semantic.timeline import Segment, Timeline, choose_frames, find_anchors
@@ -38,9 +40,12 @@ __all__ = [
     "Patchwise",
     "Projection",
     "Regions",
+    "RidgeGenerator",
     "Segment",
     "Symptoms",
     "Sync",
+    "TaskFolder",
+    "TaskGenerator",
     "Tasks",
     "TextEncoder",
     "Timeline",

@@ -1,77 +1,41 @@
 """For which task: projections of features by task, fitted on labelled descriptors or guessed from the task's text.
 
 A projection P (512, 256) says what matters for a task: descriptors are alike for it when their features times P are. All in
-closed form; networks plug in through `Tasks.register`.
+closed form; networks that make projections from texts plug in through `registry.generators` and `Tasks.use`.
 """
 
 from __future__ import annotations
 
-import hashlib
+import os
 import threading
 import warnings
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from hyperframes.errors import FrameError
-from hyperframes.frames import Array
+from hyperframes.registry import generators
 from hyperframes.semantic.coco import COCO_CLASSES
+from hyperframes.semantic.generator import RidgeGenerator
+from hyperframes.semantic.projection import NUM_FEATURES, NUM_PROJECTED, Projection
+from hyperframes.semantic.task_folder import TASKS_VARIABLE, TaskFolder
 from hyperframes.semantic.text import get_encoder
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
+    from hyperframes.frames import Array
     from hyperframes.semantic.descriptor import Descriptor
+    from hyperframes.semantic.generator import TaskGenerator
     from hyperframes.semantic.text import TextEncoder
 
-__all__ = ["TASKS", "Projection", "Tasks", "ZeroShotWarning", "fit_projection"]
+__all__ = ["NUM_PROJECTED", "TASKS", "Projection", "Tasks", "ZeroShotWarning", "fit_projection"]
 
-NUM_FEATURES: Final = 512
-NUM_PROJECTED: Final = 256
 _SHRINKAGE: Final = 0.05
-_RIDGE: Final = 0.1
 
 
 class ZeroShotWarning(UserWarning):
     """A task's projection is guessed from its text alone."""
-
-
-@dataclass(frozen=True, eq=False)
-class Projection:
-    """What matters for a task.
-
-    Raises
-    ------
-    FrameError
-        If the matrix has another shape, or holds NaN or infinity.
-    """
-
-    task: str
-    matrix: Array
-    """(512, 256) float32, read-only."""
-    zero_shot: bool = False
-    """Guessed from the task's text: no labels of it were seen."""
-
-    def __post_init__(self) -> None:
-        matrix = np.array(self.matrix, np.float32)
-        if matrix.shape != (NUM_FEATURES, NUM_PROJECTED) or not np.isfinite(matrix).all():
-            raise FrameError(
-                f"the projection of task {self.task!r}: expected finite numbers ({NUM_FEATURES}, {NUM_PROJECTED}), "
-                f"got {matrix.shape}",
-                expected=(NUM_FEATURES, NUM_PROJECTED),
-                got=matrix.shape,
-            )
-        matrix.setflags(write=False)
-        object.__setattr__(self, "matrix", matrix)
-
-    @property
-    def version(self) -> str:
-        """What tells this matrix from every other, and whether it is only guessed."""
-        return f"{'zero-shot' if self.zero_shot else 'fitted'} {hashlib.sha256(self.matrix.tobytes()).hexdigest()[:12]}"
-
-    def __repr__(self) -> str:
-        return f"Projection({self.task!r}, {self.version})"
 
 
 def fit_projection(task: str, features: Array, labels: Sequence[Hashable]) -> Projection:
@@ -141,16 +105,19 @@ class Tasks:
     ----------
     encoder : TextEncoder, optional
         By default `MiniLm` from the folders of ``HYPERFRAMES_MODELS``, loaded when it is first needed.
+    folder : path, optional
+        Where projections are kept, version by version; by default in memory only.
 
     Notes
     -----
-    What is guessed is the mean of the known tasks' ``P P^T``, weighted by ridge regression from the task's sentence vector to
-    theirs (negative weights are 0), brought back to a matrix by its eigenvectors. Known are the 80 tasks "a photo of a NAME"
-    of the detector's classes, whose projection is the class's score, and all that were fitted.
+    What is guessed is made by a `TaskGenerator`, by default `RidgeGenerator`: of the 80 tasks "a photo of a NAME" of the
+    detector's classes, whose projection is the class's score, and of all that were fitted.
     """
 
-    def __init__(self, encoder: TextEncoder | None = None) -> None:
+    def __init__(self, encoder: TextEncoder | None = None, folder: str | os.PathLike[str] | None = None) -> None:
         self._encoder = encoder
+        self._folder = None if folder is None else TaskFolder(folder)
+        self._generator: TaskGenerator = RidgeGenerator()
         self._known: dict[str, Projection] = {}
         self._guessed: dict[str, Projection] = {}
         self._vectors: dict[str, Array] = {}
@@ -159,10 +126,37 @@ class Tasks:
     @property
     def names(self) -> list[str]:
         """Tasks with a projection of their own."""
-        return sorted(self._known)
+        return sorted({*self._known, *(self._folder.names if self._folder is not None else ())})
+
+    def versions(self, task: str) -> list[str]:
+        """Return the versions of a task's projections that are kept, oldest first."""
+        if self._folder is not None:
+            return self._folder.versions(task)
+        return [self._known[task].version] if task in self._known else []
+
+    def use(self, generator: str | TaskGenerator) -> None:
+        """Let what is not fitted be guessed by another generator: one of `registry.generators` by name, or an object.
+
+        Raises
+        ------
+        RegistryError
+            If no generator has the name.
+        """
+        made = generators.get(generator)() if isinstance(generator, str) else generator
+        with self._lock:
+            self._generator = made
+            self._guessed.clear()
 
     def register(self, projection: Projection) -> Projection:
-        """Add a projection, in place of an older one of the same task."""
+        """Add a projection, in place of an older one of the same task, which a folder keeps as its earlier version.
+
+        Raises
+        ------
+        SinkError
+            If there is a folder and it cannot be written.
+        """
+        if self._folder is not None:
+            self._folder.put(projection)
         with self._lock:
             self._known[projection.task] = projection
             self._guessed.clear()
@@ -173,22 +167,47 @@ class Tasks:
         features = np.stack([d.semantic_features for d in descriptors]) if descriptors else np.zeros((0, NUM_FEATURES))
         return self.register(fit_projection(task, features, labels))
 
-    def projection(self, task: str) -> Projection:
+    def projection(self, task: str, version: str | None = None) -> Projection:
         """Return the projection of a task, by its name or description.
+
+        Parameters
+        ----------
+        task : str
+            Its name or description.
+        version : str, optional
+            As in `Descriptor.tasks`: one that is kept; by default the newest, or what is guessed.
 
         Raises
         ------
         FrameError
-            If it has none of its own and the text means nothing to the encoder.
+            If it has none of its own and the text means nothing to the encoder, or there is no such version.
         SourceError
-            If it has none of its own and there is no encoder.
+            If it has none of its own and there is no encoder, or a file of the folder is damaged.
         """
         with self._lock:
-            if task in self._known:
-                return self._known[task]
+            found = self._own(task, version)
+            if found is not None:
+                return found
             if task not in self._guessed:
-                self._guessed[task] = self._guess(task, [name for name in self._known if name != task])
-            return self._guessed[task]
+                self._guessed[task] = self._guess(task, [name for name in self.names if name != task])
+            found = self._guessed[task]
+        if version is not None and found.version != version:
+            raise FrameError(
+                f"task {task!r} has no projection of version {version!r}: expected one of "
+                f"{', '.join([*self.versions(task), found.version])}",
+                expected=self.versions(task),
+                got=version,
+            )
+        return found
+
+    def _own(self, task: str, version: str | None = None) -> Projection | None:
+        """Return a projection that was fitted or registered, None where there is none (of a version)."""
+        found = self._known.get(task)
+        if self._folder is not None and (found is None or version not in {None, found.version}):
+            found = self._folder.find(task, version)
+            if found is not None and version is None:
+                self._known[task] = found
+        return found if found is not None and version in {None, found.version} else None
 
     def project(self, features: Array, task: str) -> Array:
         """Return (..., 256) float32 for (..., 512) features; a `ZeroShotWarning` says so where it is only guessed."""
@@ -205,29 +224,19 @@ class Tasks:
     def leave_one_out(self) -> dict[str, float]:
         """Return for each fitted task how well the others guess it: the cosine of ``P P^T``, in [0, 1]."""
         found = {}
-        for task, projection in self._known.items():
-            guess = self._guess(task, [name for name in self._known if name != task]).matrix.astype(np.float64)
-            own = projection.matrix.astype(np.float64)
+        for task in self.names:
+            guess = self._guess(task, [name for name in self.names if name != task]).matrix.astype(np.float64)
+            own = self.projection(task).matrix.astype(np.float64)
             sizes = [float(((m.T @ m) ** 2).sum()) for m in (guess, own)]
             found[task] = float(((guess.T @ own) ** 2).sum() / np.sqrt(max(1e-18, sizes[0] * sizes[1])))
         return found
 
     def _guess(self, task: str, known: list[str]) -> Projection:
-        classes = [f"a photo of a {name}" for name in COCO_CLASSES]
-        texts = self._text(*classes, *known)
-        weights = np.linalg.solve(texts @ texts.T + _RIDGE * np.eye(len(texts)), texts @ self._text(task)[0])
-        weights = np.maximum(weights, 0)
-        total = float(weights.sum())
-        shares = weights / total if total > 1e-9 else np.full(len(weights), 1 / len(weights))
-        metric = np.zeros((NUM_FEATURES, NUM_FEATURES))
-        numbers = np.arange(len(classes))
-        metric[numbers, numbers] = shares[: len(classes)]
-        for share, name in zip(shares[len(classes) :], known, strict=True):
-            matrix = self._known[name].matrix.astype(np.float64)
-            metric += share * (matrix @ matrix.T)
-        strength, axes = np.linalg.eigh(metric)
-        best = np.argsort(-strength, kind="stable")[:NUM_PROJECTED]
-        return Projection(task, _signed(axes[:, best] * np.sqrt(np.maximum(strength[best], 0))), zero_shot=True)
+        classes = self._text(*(f"a photo of a {name}" for name in COCO_CLASSES))
+        texts = self._text(*known) if known else np.zeros((0, classes.shape[1]))
+        matrices = [projection.matrix for name in known if (projection := self._own(name)) is not None]
+        made = self._generator.generate(self._text(task)[0], texts, matrices, classes)
+        return Projection(task, _signed(np.asarray(made)), zero_shot=True)
 
     def _text(self, *texts: str) -> Array:
         """Return (n, 384) float64 sentence vectors; each text is encoded once."""
@@ -238,8 +247,8 @@ class Tasks:
         return np.stack([self._vectors[text] for text in texts]).astype(np.float64)
 
 
-TASKS: Final = Tasks()
-"""The registry that `Descriptor.project` uses."""
+TASKS: Final = Tasks(folder=os.environ.get(TASKS_VARIABLE) or None)
+"""The registry that `Descriptor.project` uses; kept in the folder that ``HYPERFRAMES_TASKS`` names, if it is set."""
 
 
 def _signed(matrix: Array) -> Array:
