@@ -286,7 +286,7 @@ class Index(Store):
 
         parts = min(1 << round(np.log2(np.sqrt(rows))), max(1, rows // 256))
         config = IvfPq(
-            distance_type="dot", num_partitions=parts, num_sub_vectors=width // 8, max_iterations=_ITERATIONS
+            distance_type="cosine", num_partitions=parts, num_sub_vectors=width // 8, max_iterations=_ITERATIONS
         )
         table.create_index(column, config=config, name=_index_name(column))
 
