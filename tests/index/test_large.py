@@ -43,6 +43,9 @@ def test_a_large_dataset_gets_an_index_and_what_comes_later_is_found_too(library
     index = hf.open_index(library)
     assert index.coverage() == Coverage("scan", 1500, 0, 1500)
     assert index.optimize() == Coverage("index", 1500, 1500, 0)
+    assert (
+        index._need().index_stats("vector_idx").distance_type == "cosine"
+    )  # what searches ask by; else it is not used
     told = index.check_recall(num_queries=50)
     assert (told.top, told.num_queries) == (10, 50)
     assert told.recall > 0.95
