@@ -19,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from hyperframes.index import Index, Store, search
 from hyperframes.index.store import _stored_schema
 from hyperframes.index.vectors import best, comparable

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 import av
 import cv2
-import hyperframes as hf
 import numpy as np
+
+import hyperframes as hf
 from hyperframes.operators.activity import Activity
 from hyperframes.operators.every import Every
 from hyperframes.pipeline import Pipeline, Stage
