@@ -6,7 +6,7 @@ from tests.semantic.test_tasks import Words, descriptor, labelled
 
 from hyperframes import registry
 from hyperframes.errors import FrameError, RegistryError, SinkError, SourceError
-from hyperframes.semantic import Projection, TaskFolder, Tasks
+from hyperframes.semantic import NetworkGenerator, Projection, TaskFolder, Tasks
 
 pytestmark = pytest.mark.requirement("C121")
 
@@ -84,3 +84,17 @@ def test_another_generator_guesses_what_was_not_fitted(tmp_path, monkeypatch):
     assert tasks.projection("count bicycles").version == plain.version
     with pytest.raises(RegistryError, match="no task generator named 'rigde'"):
         tasks.use("rigde")
+
+
+def test_a_trained_network_guesses_through_the_registry(monkeypatch):
+    asked = []
+
+    def network(path):
+        return lambda given, output: asked.append((path, given.shape, output)) or np.eye(512, 256)
+
+    monkeypatch.setattr(registry.networks, "_entry_points", {})
+    monkeypatch.setitem(registry.networks._registered, "task_generator", network)
+    tasks = Tasks(Words())
+    tasks.use(NetworkGenerator("weights.safetensors"))
+    assert tasks.projection("count bicycles").zero_shot
+    assert asked == [("weights.safetensors", (384,), "matrix")]

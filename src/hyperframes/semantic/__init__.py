@@ -8,7 +8,7 @@ from hyperframes.semantic.bridge import Classifier, ImageEncoder, LabelBridge
 from hyperframes.semantic.cache import open_cache
 from hyperframes.semantic.describing import DegradedWarning, Descriptions, describe
 from hyperframes.semantic.descriptor import DEFAULT, PARTS, Anchor, Descriptor, Trajectory
-from hyperframes.semantic.generator import RidgeGenerator, TaskGenerator
+from hyperframes.semantic.generator import NetworkGenerator, RidgeGenerator, TaskGenerator
 from hyperframes.semantic.kernels import FIXED_KERNELS, attend
 from hyperframes.semantic.patchwise import Patchwise, Regions
 from hyperframes.semantic.regions import Mask, Patches, select_patches
@@ -36,6 +36,7 @@ __all__ = [
     "Lag",
     "Mask",
     "MiniLm",
+    "NetworkGenerator",
     "Patches",
     "Patchwise",
     "Projection",

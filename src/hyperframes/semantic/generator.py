@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
+from hyperframes.registry import networks
 from hyperframes.semantic.coco import COCO_CLASSES
 from hyperframes.semantic.projection import NUM_FEATURES, NUM_PROJECTED
 
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
 
     from hyperframes.frames import Array
 
-__all__ = ["RidgeGenerator", "TaskGenerator"]
+__all__ = ["NetworkGenerator", "RidgeGenerator", "TaskGenerator"]
 
 _RIDGE: Final = 0.1
 
@@ -71,3 +73,27 @@ class RidgeGenerator:
         best = np.argsort(-strength, kind="stable")[:NUM_PROJECTED]
         made: Any = axes[:, best] * np.sqrt(np.maximum(strength[best], 0))
         return np.asarray(made)
+
+
+class NetworkGenerator:
+    """A network that was trained to make projections from texts, through `registry.networks`: for `Tasks.use`.
+
+    Parameters
+    ----------
+    weights : path
+        A file of weights of the kind ``task_generator``.
+
+    Raises
+    ------
+    RegistryError
+        If nothing here runs networks of that kind.
+    SourceError
+        If the file cannot be read.
+    """
+
+    def __init__(self, weights: str | os.PathLike[str]) -> None:
+        self._network = networks.get("task_generator")(os.fspath(weights))
+
+    def generate(self, text: Array, known: Array, matrices: Sequence[Array], classes: Array) -> Array:
+        """Return the projection, (512, 256), that the network makes of the text alone."""
+        return np.asarray(self._network(np.asarray(text, np.float32), "matrix"))
