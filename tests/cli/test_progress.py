@@ -78,11 +78,21 @@ def test_quiet_means_no_instrument_and_no_word():
 def test_where_there_is_no_terminal_a_plain_line_comes_now_and_then(monkeypatch):
     monkeypatch.setattr(_progress, "LINE_SECONDS", 0.01)
     stream = io.StringIO()
-    with watched(quiet=False, name="check", stream=stream):
-        deadline = time.monotonic() + 10
-        while stream.getvalue().count("\n") < 2 and time.monotonic() < deadline:
-            time.sleep(0.005)
-    assert re.fullmatch(r"(check: preparing\n){2,}", stream.getvalue())
+    with watched(quiet=False, name="check", stream=stream) as (progress, _):
+        wait_for_lines(stream, 1)
+        time.sleep(0.1)  # ten more times to say it
+        assert stream.getvalue() == "check: preparing\n"
+        progress.observe({"kind": "began", "setup": SimpleNamespace(num_frames=50)})
+        progress.observe({"kind": "sealed", "core": (0, 10)})
+        emit(progress, 0, 10)
+        wait_for_lines(stream, 3)
+    assert re.fullmatch(r"check: preparing\n(check: 10 of 50 frames, .*\n){2,}", stream.getvalue())
+
+
+def wait_for_lines(stream, count):
+    deadline = time.monotonic() + 10
+    while stream.getvalue().count("\n") < count and time.monotonic() < deadline:
+        time.sleep(0.005)
 
 
 def test_a_short_run_says_nothing_where_there_is_no_terminal():

@@ -76,3 +76,18 @@ class Slow(Same):
     def before(self, start, stop):
         (Path(self.notes) / f"at-{start}-{os.getpid()}").touch()
         time.sleep(self.seconds)
+
+
+class AtNode(Same):
+    """Takes its time, and notes at which node of the cluster it is."""
+
+    name = "at_node"
+
+    def __init__(self, notes, seconds=0.05):
+        self.notes, self.seconds = str(notes), seconds
+
+    def before(self, start, stop):
+        import ray
+
+        (Path(self.notes) / ray.get_runtime_context().get_node_id()).touch()
+        time.sleep(self.seconds)

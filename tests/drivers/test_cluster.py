@@ -1,6 +1,7 @@
 """The ray executor, with a real Ray of two workers: the files are those of threads, whatever is lost on the way."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -25,6 +26,7 @@ from hyperframes.sources import open_source
 
 pytestmark = pytest.mark.slow
 
+ROOT = Path(__file__).parents[2]
 FRAMES, GROUP = 700, 7
 
 
@@ -194,6 +196,51 @@ class Seen:
         self.kinds.append(observation["kind"])
         if observation["kind"] == "emitted":
             self.frames += observation["core"][1] - observation["core"][0]
+
+
+NODE_LOSS = """
+import json, sys, threading, time
+from pathlib import Path
+from ray.cluster_utils import Cluster
+import hyperframes as hf
+from tests.drivers.cluster_operators import AtNode
+
+clip, notes, out = sys.argv[1:]
+store = {"object_store_memory": 80 << 20}
+cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False, **store})
+nodes = [cluster.add_node(num_cpus=1, **store) for _ in range(2)]
+
+def kill_one():
+    while len(list(Path(notes).iterdir())) < 2:  # both are at work
+        time.sleep(0.02)
+    cluster.remove_node(nodes[1], allow_graceful=False)
+
+threading.Thread(target=kill_one, daemon=True).start()
+how = {"executor": "ray", "cluster": cluster.address, "workers": 2, "pixel_format": "gray", "size": 8}
+result = hf.run(clip, ["temporal_mean:radius=2", AtNode(notes, 0.1)], to=out, **how)
+print(json.dumps({"retries": result.retries, "warnings": result.warnings, "frames": result.frames_in}))
+cluster.shutdown()
+"""
+
+
+@pytest.mark.requirement("A97")
+def test_a_killed_node_costs_no_byte(clip, tmp_path):
+    """In a process of its own, since one process uses one cluster: two nodes beside the head, one of which goes."""
+    (tmp_path / "nodes").mkdir()
+    script = tmp_path / "script.py"
+    script.write_text(NODE_LOSS)
+    paths = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
+    command = [sys.executable, script, clip, tmp_path / "nodes", tmp_path / "out.npy"]
+    done = subprocess.run(
+        command, env={**os.environ, "PYTHONPATH": paths}, cwd=ROOT, capture_output=True, text=True, timeout=150
+    )
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout.splitlines()[-1])
+    assert told["frames"] == FRAMES
+    assert told["retries"] >= 1
+    assert any("done again" in warning for warning in told["warnings"])
+    hf.run(str(clip), "temporal_mean:radius=2", to=str(tmp_path / "whole.npy"), pixel_format="gray")
+    assert contents(tmp_path / "out.npy") == contents(tmp_path / "whole.npy")
 
 
 def test_a_sequential_run_goes_on_from_the_segment_that_was_lost(clip, tmp_path):

@@ -18,6 +18,7 @@ __all__ = ["Progress", "watched"]
 
 LINE_SECONDS = 10.0
 COMPILING_SECONDS = 1.0
+PREPARING = "preparing"
 COMPILING = "compiling kernels (first run only)..."
 
 
@@ -62,7 +63,7 @@ class Progress:
     def line(self) -> str:
         """Return frames, frames a second, time left and frames dropped in one line."""
         if self._began_ns is None:
-            return "preparing"
+            return PREPARING
         seconds = max(1e-9, (self._clock.now_ns() - self._began_ns) / 1e9)
         rate = (self.frames - self.before) / seconds
         whole = f" of {self.total:,}" if self.total else ""
@@ -158,7 +159,7 @@ def _bar(stream: TextIO, name: str) -> Iterator[tuple[Progress, Callable[[str], 
         TextColumn("{task.fields[told]}", markup=False),
     )
     with Bar(*columns, console=Console(file=stream), transient=True) as bar:
-        shown = bar.add_task(name, total=None, told="preparing")
+        shown = bar.add_task(name, total=None, told=PREPARING)
 
         def update(progress: Progress) -> None:
             bar.update(shown, completed=progress.frames + progress.dropped, total=progress.total, told=progress.line())
@@ -175,8 +176,12 @@ def _lines(stream: TextIO, name: str) -> Iterator[tuple[Progress, Callable[[str]
         print(prefix + line, file=stream, flush=True)
 
     def tell() -> None:
+        told = ""
         while not over.wait(LINE_SECONDS):
-            say(progress.line())
+            line = progress.line()
+            if line != told or line != PREPARING:  # once is enough: what compiles says so itself
+                say(line)
+            told = line
 
     thread = threading.Thread(target=tell, name="hyperframes-progress", daemon=True)
     thread.start()
