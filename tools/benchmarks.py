@@ -18,8 +18,9 @@ sys.path.insert(0, str(ROOT / "benchmarks" / "rivals"))
 
 from agreement import psnr_at
 from summary import QUIET_CORES, Ratio, figure, ratio
-from workloads import WORKLOADS, Target, Workload
+from workloads import ELSEWHERE, WORKLOADS, Target, Workload
 
+ALL = (*WORKLOADS, *ELSEWHERE)
 PAGE = Path("docs/benchmarks.md")
 CHART = Path("docs/benchmarks.svg")
 RESULTS = Path("benchmarks/results")
@@ -42,7 +43,7 @@ and Python 3.12 for VapourSynth, and installs the rivals (2.5 GB) under the user
 
 def page(results: dict[str, dict[str, Any]]) -> str:
     """Return the text of docs/benchmarks.md from results by workload."""
-    measured = [(w, results[w.name]) for w in WORKLOADS if w.name in results]
+    measured = [(w, results[w.name]) for w in ALL if w.name in results]
     if not measured:
         return HEAD + "\nNothing has been measured yet.\n"
     parts = [HEAD, *_machines(measured), "## Targets\n", _targets(measured)]
@@ -242,9 +243,7 @@ LEFT, WIDTH, ROW, BAR = 380, 860, 22, 12
 
 def chart(results: dict[str, dict[str, Any]]) -> str:
     """Return a picture of the targets: a bar for each measured ratio on a logarithmic scale, a mark for the target."""
-    rows = [
-        row for row in rows_of([(w, results[w.name]) for w in WORKLOADS if w.name in results]) if row[1].factor != 1
-    ]
+    rows = [row for row in rows_of([(w, results[w.name]) for w in ALL if w.name in results]) if row[1].factor != 1]
     values = [v for _, target, found in rows for v in (target.factor, found.judged(by_cpu=target.cpu))]
     low, high = 0.5, max([10.0, *values]) * 1.6
     height = ROW * len(rows) + 40
@@ -286,7 +285,7 @@ def chart(results: dict[str, dict[str, Any]]) -> str:
 
 def read(root: Path) -> dict[str, dict[str, Any]]:
     """Return the results by workload."""
-    files = {w.name: root / RESULTS / f"{w.name}.json" for w in WORKLOADS}
+    files = {w.name: root / RESULTS / f"{w.name}.json" for w in ALL}
     return {name: json.loads(path.read_text(encoding="utf-8")) for name, path in files.items() if path.exists()}
 
 

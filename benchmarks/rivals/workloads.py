@@ -202,6 +202,16 @@ WORKLOADS = (
     ),
 )
 
+ELSEWHERE = (
+    Workload(
+        "cluster",
+        "Long 1080p file to mean of 5 frames, H.264 to H.264, on Ray",
+        (),
+        (Target("ray, 2 workers", "threads, 2 workers", 0.9),),
+    ),
+)
+"""What other benchmarks than the runner's measure, and leave beside its results."""
+
 PACKAGES = {
     "hyperframes": ("hyperframes-engine", "numpy", "numba", "av", "opencv-python-headless", "zarr"),
     "ffmpeg": (),
