@@ -52,6 +52,11 @@ def _children(process: int) -> list[int] | None:
 
 
 @functools.cache
+def _page_bytes() -> int:
+    return os.sysconf("SC_PAGE_SIZE")
+
+
+@functools.cache
 def _lists_children() -> bool:
     return Path(f"/proc/self/task/{os.getpid()}/children").exists()
 
@@ -67,6 +72,10 @@ def _pss_bytes(process: int) -> int:
 
 
 def _rss_bytes(process: int) -> int:
+    try:
+        return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * _page_bytes()
+    except OSError:
+        pass  # another system, or it ended: psutil knows which
     try:
         return int(psutil.Process(process).memory_info().rss)
     except psutil.NoSuchProcess:
