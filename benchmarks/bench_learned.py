@@ -296,6 +296,85 @@ def _environment() -> str:
     return str(python)
 
 
+# Summary --------------------------------------------------------------------------------------------------------------
+
+
+def summary_of(result: dict[str, Any], recipe: dict[str, Any]) -> dict[str, Any]:
+    """Return means, spreads, differences with their intervals, and ablations, of the seeds that are whole."""
+    import numpy as np
+
+    from hyperframes.neural.train.scores import accuracy, macro_f1, paired_interval
+
+    ours = recipe["ours"]
+    found = {model: _whole(result["runs"], model) for model in [ours, *recipe["rivals"]]}
+    found = {model: seeds for model, seeds in found.items() if seeds}
+    if ours not in found:
+        return {"models": {}, "differences": {}, "ablations": {}}
+    truth = np.array(found[ours][0]["truth"])
+    classes = int(truth.max()) + 1
+    answers = {model: np.array([seed["answers"] for seed in seeds]) for model, seeds in found.items()}
+    by_sample = recipe.get("unit") == "sample"
+    units = [str(i) for i in range(len(truth))] if by_sample else found[ours][0]["units"]
+    models: dict[str, Any] = {}
+    for model, seeds in found.items():
+        scores = [macro_f1(truth, one, classes) for one in answers[model]]
+        models[model] = {
+            "seeds": len(scores),
+            "macro_f1": float(np.mean(scores)),
+            "spread": float(np.std(scores, ddof=1)) if len(scores) > 1 else 0.0,
+            "accuracy": float(np.mean([accuracy(truth, one) for one in answers[model]])),
+            "parameters": seeds[0]["parameters"],
+            "cpu_seconds": float(np.mean([seed["cpu_seconds"] for seed in seeds])),
+        }
+    if "surfaces" in result:
+        answers["SVM on time surfaces"] = given = np.array([result["surfaces"]["answers"]])
+        models["SVM on time surfaces"] = {
+            "seeds": 1, "macro_f1": macro_f1(truth, given[0], classes), "accuracy": accuracy(truth, given[0])
+        }  # fmt: skip
+    differences = {}
+    for model in models:
+        if model != ours:
+            low, high = paired_interval(truth, answers[ours], answers[model], classes, units)
+            points = models[ours]["macro_f1"] - models[model]["macro_f1"]
+            differences[f"{ours} over {model}"] = {"points": points, "interval": [low, high]}
+    base = result["runs"].get(Planned("final", ours, 0, None).key)
+    ablations = {
+        run["model"]: {"macro_f1": run["macro_f1"], "change": run["macro_f1"] - base["macro_f1"]}
+        for run in result["runs"].values()
+        if run["phase"] == "ablation" and base
+    }
+    return {
+        "models": models, "differences": differences, "ablations": ablations, "samples": len(truth),
+        "units": len(set(units)), "unit": "samples drawn one by one" if by_sample else "recordings",
+    }  # fmt: skip
+
+
+def _whole(runs: dict[str, Any], model: str) -> list[dict[str, Any]]:
+    """Return a model's seeds, the folds of each put together; those of which a fold is missing are left out."""
+    finals = [run for run in runs.values() if run["phase"] == "final"]
+    number = len({run["fold"] for run in finals})
+    seeds: dict[int, list[dict[str, Any]]] = {}
+    for run in finals:
+        if run["model"] == model:
+            seeds.setdefault(run["seed"], []).append(run)
+    joined = []
+    for seed in sorted(seeds):
+        folds = sorted(seeds[seed], key=lambda run: run["fold"])
+        if len(folds) == number:
+            lists = {key: [x for fold in folds for x in fold[key]] for key in ("truth", "answers", "units", "samples")}
+            joined.append({**folds[0], **lists, "cpu_seconds": sum(fold["cpu_seconds"] for fold in folds)})
+    return joined
+
+
+def summarise(name: str) -> None:
+    """Add the summary to a set's results."""
+    path = RESULTS / f"{name}.json"
+    if path.exists():
+        result = json.loads(path.read_text())
+        result["summary"] = summary_of(result, recipe_of(name))
+        _write(path, result)
+
+
 # Latency --------------------------------------------------------------------------------------------------------------
 
 
@@ -334,7 +413,12 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("names", nargs="*", default=list(NAMES), metavar="NAME", help=", ".join(NAMES))
     parser.add_argument("--minutes", type=float, default=1e6, help="begin no run after that long")
     parser.add_argument("--latency", action="store_true", help="measure latencies only")
+    parser.add_argument("--summary", action="store_true", help="only add up what was run; the page shows that")
     given = parser.parse_args(arguments)
+    if given.summary:
+        for name in given.names:
+            summarise(name)
+        return 0
     if "HYPERFRAMES_TEST_MEDIA" not in os.environ:
         parser.error("HYPERFRAMES_TEST_MEDIA names the folder of real files")
     media = Path(os.environ["HYPERFRAMES_TEST_MEDIA"]).resolve()
@@ -343,10 +427,12 @@ def main(arguments: list[str]) -> int:
     if given.latency:
         for name in given.names:
             latency(name, media)
+            summarise(name)
         return 0
     for ablations in (False, True):  # last: they say least
         for name in given.names:
             go_on(name, media, until, ablations=ablations)
+            summarise(name)
     return 0
 
 

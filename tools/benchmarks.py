@@ -1,4 +1,4 @@
-"""Write docs/benchmarks.md and docs/benchmarks.svg from the results that benchmarks/rivals/runner.py left.
+"""Write docs/benchmarks.md and docs/benchmarks.svg from the results that benchmarks/rivals/runner.py and bench_learned.py left.
 
 python tools/benchmarks.py           write the files
 python tools/benchmarks.py --check   fail when they are not what would be written
@@ -11,12 +11,16 @@ import math
 import sys
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "benchmarks" / "rivals"))
+sys.path[:0] = [str(ROOT / "benchmarks" / name) for name in ("rivals", "learned")]
 
 from agreement import psnr_at
+from learned_tables import section
 from summary import QUIET_CORES, Ratio, figure, ratio
 from workloads import ELSEWHERE, WORKLOADS, Target, Workload
 
@@ -41,8 +45,8 @@ and Python 3.12 for VapourSynth, and installs the rivals (2.5 GB) under the user
 """
 
 
-def page(results: dict[str, dict[str, Any]]) -> str:
-    """Return the text of docs/benchmarks.md from results by workload."""
+def page(results: dict[str, dict[str, Any]], learned: Sequence[dict[str, Any]] = ()) -> str:
+    """Return the text of docs/benchmarks.md from results by workload, and those of learned hyperframes."""
     measured = [(w, results[w.name]) for w in ALL if w.name in results]
     if not measured:
         return HEAD + "\nNothing has been measured yet.\n"
@@ -58,6 +62,7 @@ def page(results: dict[str, dict[str, Any]]) -> str:
             parts += [f"## {workload.title}\n", _memory(result)]
     if positions:
         parts += ["## Frames by their position\n", _positions(positions)]
+    parts += filter(None, [section(learned)])
     parts += ["## Versions\n", _versions(measured)]
     return "\n".join(parts).rstrip() + "\n"
 
@@ -289,10 +294,17 @@ def read(root: Path) -> dict[str, dict[str, Any]]:
     return {name: json.loads(path.read_text(encoding="utf-8")) for name, path in files.items() if path.exists()}
 
 
+def read_learned(root: Path) -> list[dict[str, Any]]:
+    """Return the results of benchmarks/bench_learned.py, by name."""
+    return [
+        json.loads(path.read_text(encoding="utf-8")) for path in sorted((root / RESULTS / "learned").glob("*.json"))
+    ]
+
+
 def main(arguments: list[str], root: Path = ROOT) -> int:
     """Write or check the page and its chart; return the exit code."""
     results = read(root)
-    for target, text in ((root / PAGE, page(results)), (root / CHART, chart(results))):
+    for target, text in ((root / PAGE, page(results, read_learned(root))), (root / CHART, chart(results))):
         if "--check" not in arguments:
             target.write_text(text, encoding="utf-8")
         elif not target.exists() or target.read_text(encoding="utf-8") != text:

@@ -1,0 +1,67 @@
+"""What learned hyperframes came to, as tables: only what was run is told."""
+
+from __future__ import annotations
+
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["section"]
+
+HEAD = """## Learned hyperframes
+
+Classifiers of equal size, trained as long on the same windows; the tests were not looked at before the recipes
+(`benchmarks/learned/*.toml`) stood, and none was changed after. No model's learning rate was searched for: all have the one of
+the recipe. Macro-F1 is mean and standard deviation over seeds. Intervals are those of a paired bootstrap that draws whole
+recordings (where the recipe says so, single samples); a difference counts where its interval leaves out 0. CPU is the processor
+time of a training, one thread, on a busy machine; an answer's is the median of one clip at a time, the models in turn.
+"""
+
+
+def section(results: Sequence[dict[str, Any]]) -> str:
+    """Return the part of the page about learned hyperframes; empty where nothing was run."""
+    told = [one for one in results if one.get("summary", {}).get("models")]
+    if not told:
+        return ""
+    return "\n".join([HEAD, *(_set(one) for one in told)])
+
+
+def _set(result: dict[str, Any]) -> str:
+    summary = result["summary"]
+    lines = [
+        f"### {result['title']}\n",
+        "| model | parameters | seeds | macro-F1 | accuracy | training, CPU | one answer, CPU |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+        *(_model(name, one, result.get("latency_ms", {}).get(name)) for name, one in summary["models"].items()),
+    ]
+    if summary["differences"]:
+        lines += ["", "| difference in macro-F1 | points | 95 % interval | counts |", "| --- | --- | --- | --- |"]
+        lines += [_difference(*item) for item in summary["differences"].items()]
+    if summary["ablations"]:
+        lines += ["", "| part | macro-F1 without it (one seed) | change |", "| --- | --- | --- |"]
+        lines += [_ablation(*item) for item in summary["ablations"].items()]
+    note = f"{summary['samples']} test samples of {summary['units']} {summary['unit']}; commit {result['versions']['commit']}."
+    return "\n".join([*lines, "", note, ""])
+
+
+def _model(name: str, one: dict[str, Any], latency: list[float] | None) -> str:
+    spread = f" +- {100 * one['spread']:.1f}" if one["seeds"] > 1 else ""
+    parameters = f"{one['parameters']:,}" if one.get("parameters") else ""
+    cpu = f"{one['cpu_seconds']:.0f} s" if one.get("cpu_seconds") else ""
+    answer = f"{median(latency):.1f} ms" if latency else ""
+    return (
+        f"| {name} | {parameters} | {one['seeds']} | {100 * one['macro_f1']:.1f}{spread} | {100 * one['accuracy']:.1f} "
+        f"| {cpu} | {answer} |"
+    )
+
+
+def _difference(name: str, one: dict[str, Any]) -> str:
+    low, high = one["interval"]
+    counts = "yes" if low > 0 or high < 0 else "no"
+    return f"| {name} | {100 * one['points']:+.1f} | {100 * low:+.1f} to {100 * high:+.1f} | {counts} |"
+
+
+def _ablation(name: str, one: dict[str, Any]) -> str:
+    return f"| {name} | {100 * one['macro_f1']:.1f} | {100 * one['change']:+.1f} |"

@@ -1,0 +1,114 @@
+"""The comparison of learned hyperframes: fair by construction, gone on with, and told as it was."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+
+
+@pytest.fixture
+def bench(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    import bench_learned
+
+    yield bench_learned
+    sys.modules.pop("bench_learned")
+
+
+@pytest.fixture
+def tables(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS / "learned"))
+    import learned_tables
+
+    return learned_tables
+
+
+def finished(model, seed, truth, answers, fold=""):
+    return {
+        "phase": "final", "model": model, "seed": seed, "rate": 1e-3, "fold": fold, "parameters": 10, "cpu_seconds": 2.0,
+        "truth": truth, "answers": answers, "units": [f"{fold}{i // 4}" for i in range(len(truth))], "samples": [],
+        "macro_f1": 0.5,
+    }  # fmt: skip
+
+
+RECIPE = {"ours": "mch", "rivals": ["resnet3d"], "seeds": [0, 1], "rates": [1e-3, 2e-3]}
+TRUTH = [0, 1] * 10
+
+
+def test_models_differ_in_nothing_but_the_model(bench):
+    for name in bench.NAMES:
+        recipe = bench.recipe_of(name)
+        made = [
+            bench.config_of(recipe, bench.Planned("final", model, 1, None), 1e-3, Path("media"), "folder")
+            for model in [recipe["ours"], *recipe["rivals"]]
+        ]
+        for one in made:
+            one.pop("model")
+        assert all(one == made[0] for one in made)
+
+
+def test_every_model_is_searched_and_trained_as_often(bench):
+    runs = bench.planned({**RECIPE, "ablations": {"without x": {}}}, [""])
+    for phase, count in (("search", 2), ("final", 2)):
+        assert [sum(r.phase == phase and r.model == m for r in runs) for m in ("mch", "resnet3d")] == [count, count]
+    assert runs[-1].phase == "ablation"
+    assert len({run.key for run in runs}) == len(runs)
+
+
+def test_an_ablation_changes_one_thing(bench):
+    recipe = bench.recipe_of("person_tracks")
+    whole = bench.config_of(recipe, bench.Planned("final", "mch", 0, None), 1e-3, Path("m"), "f")
+    for name in recipe["ablations"]:
+        part = bench.config_of(recipe, bench.Planned("ablation", name, 0, None), 1e-3, Path("m"), "f")
+        changed = [table for table in whole if whole[table] != part[table]]
+        assert len(changed) == 1, name
+
+
+def test_the_best_rate_is_chosen_by_what_was_kept_aside(bench):
+    runs = {bench.Planned("search", "mch", 0, r).key: {"rate": r, "macro_f1": f} for r, f in ((1e-3, 0.4), (2e-3, 0.6))}
+    assert bench.best_rate(RECIPE, runs, "mch") == 2e-3
+    assert bench.best_rate(RECIPE, runs, "resnet3d") is None
+    assert bench.best_rate({**RECIPE, "rates": [3e-3]}, {}, "mch") == 3e-3
+
+
+@pytest.mark.slow
+def test_folds_are_put_together_and_broken_seeds_left_out(bench):
+    right, wrong = list(TRUTH), [1 - x for x in TRUTH]
+    runs = [
+        finished("mch", 0, TRUTH, right, "a"), finished("mch", 0, TRUTH, wrong, "b"), finished("mch", 1, TRUTH, right, "a"),
+        finished("resnet3d", 0, TRUTH, wrong, "a"), finished("resnet3d", 0, TRUTH, wrong, "b"),
+    ]  # fmt: skip
+    summary = bench.summary_of({"runs": {str(i): run for i, run in enumerate(runs)}}, RECIPE)
+    assert summary["models"]["mch"]["seeds"] == 1
+    assert summary["models"]["mch"]["macro_f1"] == pytest.approx(0.5)
+    assert summary["models"]["mch"]["cpu_seconds"] == 4
+    assert (summary["samples"], summary["units"]) == (40, 10)
+    told = summary["differences"]["mch over resnet3d"]
+    assert told["points"] == pytest.approx(0.5)
+    assert told["interval"][0] <= 0.5 <= told["interval"][1]
+
+
+@pytest.mark.slow
+def test_tables_say_what_counts_and_what_was_not_run(bench, tables):
+    random = np.random.default_rng(0)
+    runs = [finished("mch", seed, TRUTH, TRUTH) for seed in (0, 1)]
+    runs += [finished("resnet3d", seed, TRUTH, random.integers(0, 2, 20).tolist()) for seed in (0, 1)]
+    runs.append({**runs[0], "phase": "ablation", "model": "without x", "macro_f1": 0.4})
+    result = {
+        "title": "T",
+        "runs": {
+            bench.Planned("final", r["model"], r["seed"], None).key if r["phase"] == "final" else "a": r for r in runs
+        },
+        "versions": {"commit": "c"},
+    }
+    result["summary"] = bench.summary_of(result, RECIPE)
+    result["latency_ms"] = {"mch": [3.0, 1.0, 2.0]}
+    text = tables.section([result])
+    assert "| mch | 10 | 2 | 100.0 +- 0.0 | 100.0 | 2 s | 2.0 ms |" in text
+    assert text.count("| yes |") == 1
+    assert "| without x | 40.0 | -10.0 |" in text
+    assert "20 test samples of 5 recordings; commit c." in text
+    assert tables.section([{"title": "T", "summary": bench.summary_of({"runs": {}}, RECIPE)}]) == ""
