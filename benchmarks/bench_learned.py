@@ -344,7 +344,7 @@ def summary_of(result: dict[str, Any], recipe: dict[str, Any]) -> dict[str, Any]
         if run["phase"] == "ablation" and base
     }
     return {
-        "models": models, "differences": differences, "ablations": ablations, "samples": len(truth),
+        "models": models, "differences": differences, "ablations": ablations, "samples": len(truth), "rates": recipe["rates"],
         "units": len(set(units)), "unit": "samples drawn one by one" if by_sample else "recordings",
     }  # fmt: skip
 

@@ -13,8 +13,7 @@ __all__ = ["section"]
 HEAD = """## Learned hyperframes
 
 Classifiers of equal size, trained as long on the same windows; the tests were not looked at before the recipes
-(`benchmarks/learned/*.toml`) stood, and none was changed after. No model's learning rate was searched for: all have the one of
-the recipe. Macro-F1 is mean and standard deviation over seeds. Intervals are those of a paired bootstrap that draws whole
+(`benchmarks/learned/*.toml`) stood, and none was changed after. Macro-F1 is mean and standard deviation over seeds. Intervals are those of a paired bootstrap that draws whole
 recordings (where the recipe says so, single samples); a difference counts where its interval leaves out 0. CPU is the processor
 time of a training, one thread, on a busy machine; an answer's is the median of one clip at a time, the models in turn.
 """
@@ -42,8 +41,12 @@ def _set(result: dict[str, Any]) -> str:
     if summary["ablations"]:
         lines += ["", "| part | macro-F1 without it (one seed) | change |", "| --- | --- | --- |"]
         lines += [_ablation(*item) for item in summary["ablations"].items()]
-    note = f"{summary['samples']} test samples of {summary['units']} {summary['unit']}; commit {result['versions']['commit']}."
-    return "\n".join([*lines, "", note, ""])
+    rates = summary["rates"]
+    chosen = (
+        f"one learning rate, {rates[0]:g}, for all" if len(rates) == 1 else f"learning rates searched among {rates}"
+    )
+    note = f"{chosen}; {summary['samples']} test samples of {summary['units']} {summary['unit']}; commit {result['versions']['commit']}."
+    return "\n".join([*lines, "", note[:1].upper() + note[1:], ""])
 
 
 def _model(name: str, one: dict[str, Any], latency: list[float] | None) -> str:

@@ -17,7 +17,7 @@ from hyperframes.frames import Clip
 from hyperframes.neural.curvature import curvature
 from hyperframes.neural.data import Sample
 from hyperframes.neural.layers import AdaptiveGridWarp, LocalManifoldAttention, TemporalGradientProjection
-from hyperframes.neural.pictures import animation, enlarged, hot
+from hyperframes.neural.pictures import animation, enlarged, hot, side_by_side
 from hyperframes.neural.tensor import HyperTensor
 from hyperframes.neural.train.fit import load_model
 from hyperframes.neural.train.tasks import windows_of
@@ -329,9 +329,9 @@ def _draw(folder: Path, tensor: HyperTensor, net: nn.Module, seen: _Seen) -> tup
     if "space" in maps:
         write("space.png", enlarged(maps["space"]))
     if "curvature" in maps:
-        write("curvature.png", np.hstack([enlarged(hot(one)) for one in maps["curvature"]]))
+        write("curvature.png", side_by_side([enlarged(hot(one)) for one in maps["curvature"]]))
     if "time" in maps:
-        write("time.png", np.hstack([enlarged(one) for one in maps["time"]]))
+        write("time.png", side_by_side([enlarged(one) for one in maps["time"]]))
         path = folder / "time.gif"
         path.write_bytes(animation(np.stack([enlarged(one) for one in maps["time"]])))
         drawn.append(path)
@@ -341,7 +341,10 @@ def _draw(folder: Path, tensor: HyperTensor, net: nn.Module, seen: _Seen) -> tup
 
 
 def _draw_warp(path: Path, warp: AdaptiveGridWarp, control: torch.Tensor, tensor: HyperTensor) -> Path:
-    """Draw the offsets of the control points as arrows over the spatial map, a panel for each of them along w."""
+    """Draw the offsets of the control points as arrows over the spatial map, a panel for each of them along w.
+
+    Arrows are made longer by a power of ten where all are short, and the picture says by which.
+    """
     try:
         import matplotlib as mpl
 
@@ -354,6 +357,8 @@ def _draw_warp(path: Path, warp: AdaptiveGridWarp, control: torch.Tensor, tensor
     x, y = np.meshgrid(_points(columns, width), _points(rows, height))
     moved = control[0].float().numpy()
     scale = np.array([(width - 1) / 2, (height - 1) / 2])
+    longest = float(np.abs(moved[:2].T * scale).max())
+    longer = 10.0 ** max(0, math.floor(-math.log10(longest))) if longest > 1e-9 else 1.0
     figure = Figure(figsize=(3.2 * times, 3.6), layout="constrained")
     background = tensor.pictures().get("space")
     for k, axis in enumerate(np.atleast_1d(figure.subplots(1, times))):
@@ -361,10 +366,12 @@ def _draw_warp(path: Path, warp: AdaptiveGridWarp, control: torch.Tensor, tensor
             axis.imshow(background, cmap="gray", extent=(-0.5, width - 0.5, height - 0.5, -0.5))
         along = moved[2, k] if len(moved) == 3 else np.zeros_like(x)
         arrows = axis.quiver(
-            x, y, moved[0, k] * scale[0], moved[1, k] * scale[1], along,
+            x, y, longer * scale[0] * moved[0, k], longer * scale[1] * moved[1, k], along,
             angles="xy", scale_units="xy", scale=1, cmap="coolwarm", clim=_limits(moved), width=0.008,
         )  # fmt: skip
         axis.set(title=f"w {k + 1} of {times}", xlim=(-0.5, width - 0.5), ylim=(height - 0.5, -0.5))
+    if longer > 1:
+        figure.suptitle(f"arrows {longer:g} times as long as offsets")
     figure.colorbar(arrows, ax=figure.axes, label="along w", shrink=0.8)
     figure.savefig(path, dpi=110)
     return path

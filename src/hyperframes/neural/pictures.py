@@ -12,7 +12,7 @@ import numpy as np
 if TYPE_CHECKING:
     from hyperframes.frames import Array
 
-__all__ = ["animation", "enlarged", "hot"]
+__all__ = ["animation", "enlarged", "hot", "side_by_side"]
 
 _SHOWN_PX = 256
 _FRAMES_A_SECOND = 5
@@ -27,6 +27,13 @@ def enlarged(values: Array, side: int = _SHOWN_PX) -> Array:
     """Return a map (H, W) or (H, W, 3) with its longer side `side` or a little less, every place a square."""
     factor = max(1, side // max(values.shape[:2]))
     return np.ascontiguousarray(values.repeat(factor, 0).repeat(factor, 1))
+
+
+def side_by_side(pictures: list[Array], gap: int = 4) -> Array:
+    """Return pictures of one size in a row, white between them."""
+    widths = [(0, 0), (0, gap), *[(0, 0)] * (pictures[0].ndim - 2)]
+    row = [np.pad(one, widths, constant_values=255) for one in pictures[:-1]]
+    return np.hstack([*row, pictures[-1]])
 
 
 def animation(slices: Array) -> bytes:
