@@ -128,8 +128,8 @@ def done_by(recipe: dict[str, Any], run: Planned, rate: float, media: Path) -> d
 
     with tempfile.TemporaryDirectory() as folder:
         config = TrainingConfig.from_json(config_of(recipe, run, rate, media, folder))
-        if run.fold:
-            config = _folded(config, recipe, run.fold, media, folder)
+        if run.fold or "leave_out" in recipe:
+            config = _own_table(config, recipe, run.fold, media, folder)
         began, cpu = time.perf_counter(), time.process_time()
         result = fit(config)
         spent = {"seconds": time.perf_counter() - began, "cpu_seconds": time.process_time() - cpu}
@@ -158,18 +158,21 @@ def _named(samples: Any, media: Path) -> list[Any]:
     ]
 
 
-def _folded(config: Any, recipe: dict[str, Any], fold: str, media: Path, folder: str) -> Any:
-    """Return the configuration with a table whose split is that fold."""
+def _own_table(config: Any, recipe: dict[str, Any], fold: str, media: Path, folder: str) -> Any:
+    """Return the configuration with a table whose split is that fold, if there is one, less the rows to leave out."""
     import csv
 
     table = Path(folder) / "labels.csv"
     with open(config.data.table, newline="") as file:
         rows = list(csv.DictReader(file))
-    sides = ["test" if sample.groups[0] == fold else "train" for sample in all_samples(recipe, media)]
+    samples = all_samples(recipe, media)
+    sides = [("test" if s.groups[0] == fold else "train") if fold else s.split for s in samples]
+    out = recipe.get("leave_out")
+    kept = [not out or any(row[key] != value for key, value in out.items()) for row in rows]
     with open(table, "w", newline="") as file:
         writer = csv.DictWriter(file, [*rows[0], "side"])
         writer.writeheader()
-        writer.writerows({**row, "side": side} for row, side in zip(rows, sides, strict=True))
+        writer.writerows({**row, "side": side} for row, side, k in zip(rows, sides, kept, strict=True) if k)
     root = str(Path(config.data.table).parent)
     return dataclasses.replace(config, data=dataclasses.replace(config.data, table=str(table), root=root, split="side"))
 

@@ -13,9 +13,10 @@ __all__ = ["section"]
 HEAD = """## Learned hyperframes
 
 Classifiers of equal size, trained as long on the same windows; the tests were not looked at before the recipes
-(`benchmarks/learned/*.toml`) stood, and none was changed after. Macro-F1 is mean and standard deviation over seeds. Intervals are those of a paired bootstrap that draws whole
-recordings (where the recipe says so, single samples); a difference counts where its interval leaves out 0. CPU is the processor
-time of a training, one thread, on a busy machine; an answer's is the median of one clip at a time, the models in turn.
+(`benchmarks/learned/*.toml`) stood, and none was changed after. Macro-F1 is mean and standard deviation over seeds. Intervals
+are those of a paired bootstrap that draws whole recordings (where the recipe says so, single samples); a difference counts where
+its interval leaves out 0. CPU is the processor time of a training, one thread, on a busy machine; an answer's is the median of
+one clip at a time, the models in turn.
 """
 
 

@@ -342,7 +342,9 @@ def test_the_splits_of_the_real_sets_do_not_leak(media):
     people = data.read_table(media / "actions/person_tracks/labels.csv", groups=["scene+sequence"])
     fights = data.read_table(media / "actions/surveillance_fights/labels.csv", groups=["source"])
     data.check_leaks(people)
-    data.check_leaks(fights)
+    with pytest.raises(FrameError, match=r"nofi022\.mp4 is in test .* and train"):
+        data.check_leaks(fights)  # one clip stands in the published table twice, under two web videos
+    data.check_leaks([s for s in fights if not (s.source.endswith("nofi022.mp4") and s.split == "train")])
     assert [sum(s.split == side for s in people) for side in ("train", "test")] == [88, 42]
     assert data.Clips(people[:2], size=(64, 64))[1].shape[1:] == (64, 64, 3)
 
