@@ -1,14 +1,18 @@
 """Frame mode beside packed mode, live, with a real small network: frames a second, CPU, memory, latency, by size.
 
-    python benchmarks/bench_live_model.py [--frames 200] [--rounds 3]
+    python benchmarks/bench_live_model.py [--frames 200] [--rounds 3] [--json benchmarks/results/live_model.json]
 
 Two operators tell two stories. The classifier (EfficientNet-Lite0, some 8 ms a frame on one core) is limited by its own
 arithmetic: packing cannot make it faster, and larger inputs leave the cache. The level (mean of each frame, some 10 us) is
 limited by what is paid for every hyperframe: packing shares that. Every case runs in a process of its own, flat out for
 throughput, CPU and memory, and at 30 frames a second for latency; cases take turns, medians over the rounds are told.
+
+What the latency calculator (`hyperframes budget`) foretells stands beside what was measured: it is told how long the operator
+takes for hyperframes of 1 and of 16, and foretells the time from the first frame to the result for every size.
 """
 
 import argparse
+import datetime
 import json
 import os
 import resource
@@ -24,8 +28,14 @@ import numpy as np
 import pytest
 
 import hyperframes as hf
+from hyperframes.scheduling.sizing import LiveLoad, budget_for_size, fit_cost
+
+sys.path.insert(0, str(Path(__file__).parent / "rivals"))
+import machine
 
 SIZES = (1, 2, 4, 8, 16)
+PACED, RATE = 128, 30.0
+"""Frames that come at a camera's pace, and how many a second."""
 CLIP = str(files("hyperframes") / "data" / "big_buck_bunny.mp4")
 
 
@@ -92,8 +102,8 @@ def flat_out(name, size, count):
     }
 
 
-def paced(name, size, count, rate=30.0):
-    """Feed at the camera's pace; return latencies from a frame's arrival to its result."""
+def paced(name, size, count, cameras=1):
+    """Feed at the pace of cameras; return latencies from a frame's arrival to its result, and those of hyperframes."""
     _, frames = pictures(count)
     fed, took, warm = {}, {}, threading.Event()
 
@@ -101,28 +111,57 @@ def paced(name, size, count, rate=30.0):
         if result.stream == "warm":
             warm.set()
             return
-        took[result.frame_id] = time.perf_counter()
+        took[result.stream, result.frame_id] = time.perf_counter()
 
     packing = hf.Packing(size=size, timeout=5.0)
     options = {"pixel_format": "rgb24"}
-    with hf.LiveRuntime(packing=packing, operator=operator_for(name, size), on_result=take, options=options) as live:
-        live.feed("warm", frames[0], frame_id=0, timestamp=0.0)
+    live = hf.LiveRuntime(
+        packing=packing, operator=operator_for(name, size), on_result=take, options=options, queue=4 * cameras
+    )
+    with live:
+        for number in range(8):  # the first calls take longer
+            live.feed("warm", frames[0], frame_id=number, timestamp=float(number))
         live.event("warm")
         assert warm.wait(60)
+        time.sleep(0.5)
+        live.remove_source("warm")
+        live._latencies.__init__()  # what warming up took is not asked for
         began = time.perf_counter()
         for number, frame in enumerate(frames):
-            time.sleep(max(0.0, began + number / rate - time.perf_counter()))
-            fed[number] = time.perf_counter()
-            live.feed("cam0", frame, frame_id=number, timestamp=number / rate)
-        live.event("cam0")
+            time.sleep(max(0.0, began + number / RATE - time.perf_counter()))
+            for camera in range(cameras):
+                fed[f"cam{camera}", number] = time.perf_counter()
+                live.feed(f"cam{camera}", frame, frame_id=number, timestamp=number / RATE)
+        live.event()
         time.sleep(0.5)
-    waits = sorted(1e3 * (took[number] - fed[number]) for number in fed if number in took)
+        stages = live.stats()["latency_seconds"]
+    waits = sorted(1e3 * (took[key] - fed[key]) for key in fed if key in took)
     return {
         "p50_ms": waits[len(waits) // 2],
         "p99_ms": waits[int(len(waits) * 0.99)],
+        "infer_ms": 1e3 * stages["infer"]["p50"],
+        "total_ms": 1e3 * stages["total"]["p50"],
+        "longest_ms": 1e3 * stages["total"]["max"],
         "delivered": len(waits),
-        "fed": count,
+        "fed": count * cameras,
     }
+
+
+def foretold(told, cameras=1):
+    """Return by size what `budget` foretells, told how long the operator takes at sizes 1 and 16, and what was measured."""
+    base, per_frame = fit_cost((1, 16), [told[size]["infer_ms"] / 1e3 for size in (1, 16)])
+    load = LiveLoad(fps=RATE, sources=cameras, infer_base=base, infer_per_frame=per_frame)
+    found = {}
+    for size in SIZES:
+        answer = budget_for_size(load, size, timeout=5.0)
+        found[size] = {
+            "foretold_ms": 1e3 * answer.latency.total,
+            "measured_ms": told[size]["total_ms"],
+            "off": answer.latency.total * 1e3 / told[size]["total_ms"] - 1,
+            "feasible": answer.feasible,
+            "reasons": list(answer.reasons),
+        }
+    return {"base_ms": 1e3 * base, "per_frame_ms": 1e3 * per_frame, "sizes": found}
 
 
 def case(name, size, frames):
@@ -159,6 +198,15 @@ def test_a_real_classifier_live(size):
 
 
 @pytest.mark.slow
+@pytest.mark.requirement("B35", "B36")
+def test_the_budget_foretells_a_latency_for_every_size():
+    told = {size: {"infer_ms": 5 + 2 * size, "total_ms": (size - 1) / 30 * 1e3 + 5 + 2 * size} for size in SIZES}
+    answer = foretold(told)
+    assert (answer["base_ms"], answer["per_frame_ms"]) == pytest.approx((5, 2))
+    assert all(abs(size["off"]) < 1e-6 and size["feasible"] for size in answer["sizes"].values())
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 8])
 def test_a_cheap_operator_live(size):
     told = paced("level", size, 24)
@@ -171,18 +219,55 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--case", choices=["classifier", "level"])
     parser.add_argument("--size", type=int, default=8)
+    parser.add_argument("--json", type=Path, help="write the figures there")
     given = parser.parse_args()
     if given.case:
-        told = flat_out(given.case, given.size, given.frames) | paced(given.case, given.size, min(given.frames, 90))
+        told = flat_out(given.case, given.size, given.frames) | paced(given.case, given.size, PACED)
         print(json.dumps(told))  # noqa: T201 - read by the process that started this one
         return
     names = ["level"] if model_path() is None or not model_path().is_file() else ["classifier", "level"]
-    print("operator    size  frames/s  CPU ms/frame  peak MB  p50 ms  p99 ms")  # noqa: T201
-    for (name, size), told in compare(names, given.frames, given.rounds).items():
+    busy, began = machine.busy_seconds(), time.perf_counter()
+    found = compare(names, given.frames, given.rounds)
+    others = max(0.0, machine.busy_seconds() - busy - _children()) / (time.perf_counter() - began)
+    result = {
+        "workload": "live_model",
+        "when": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "machine": machine.describe(),
+        "versions": _versions(),
+        "rounds": given.rounds,
+        "other_cores": others,
+        "operators": {},
+    }
+    for name in names:
+        sizes = {size: told for (operator, size), told in found.items() if operator == name}
+        result["operators"][name] = {"sizes": sizes, "budget": foretold(sizes)}
+    if given.json:
+        given.json.write_text(json.dumps(result, indent=1) + "\n")
+    print("operator    size  frames/s  CPU ms/frame  peak MB  p50 ms  p99 ms  measured ms  foretold ms")  # noqa: T201
+    for (name, size), told in found.items():
+        answer = result["operators"][name]["budget"]["sizes"][size]
         print(  # noqa: T201
             f"{name:10} {size:5} {told['frames_per_second']:9.1f} {told['cpu_ms_per_frame']:13.3f} "
-            f"{told['peak_memory_mb']:8.0f} {told['p50_ms']:7.1f} {told['p99_ms']:7.1f}"
+            f"{told['peak_memory_mb']:8.0f} {told['p50_ms']:7.1f} {told['p99_ms']:7.1f} "
+            f"{answer['measured_ms']:12.1f} {answer['foretold_ms']:12.1f} ({100 * answer['off']:+.1f} %)"
         )
+
+
+def _children():
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _versions():
+    from importlib.metadata import PackageNotFoundError, version
+
+    found = {"python": sys.version.split()[0]}
+    for package in ("hyperframes-engine", "numpy", "onnxruntime"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
 
 
 if __name__ == "__main__":

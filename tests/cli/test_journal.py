@@ -60,3 +60,24 @@ def test_wrong_questions_and_files_are_refused(path, capsys):
     assert "error: --where: expected one of the fields" in capsys.readouterr().err
     assert exit_code_of(app, ["journal", str(path.with_name("none"))]) == 1
     assert "no such file" in capsys.readouterr().err
+
+
+@pytest.mark.requirement("B91")
+def test_journals_of_several_nodes_are_shown_as_one(call, tmp_path):
+    folder = tmp_path / "journals"
+    folder.mkdir()
+    for name, frames in {"east": 20, "west": 12}.items():
+        source = ("--source", f"{name}=synthetic:moving?frames={frames}", "--pace", "flat", "--when-full", "block")
+        assert call("live", *source, "--size", "4", "--journal", folder / f"{name}.journal").code == 0
+    for arguments in ([folder], [folder / "east.journal", folder / "west.journal"]):
+        told = json.loads(call("journal", *arguments, "--json").out)
+        lives = sorted((life["journal"], *life["streams"]) for life in told["hyperframes"])
+        assert lives == [("east", "east")] * 5 + [("west", "west")] * 3
+        assert (told["total_hyperframes"], told["frames"]) == (8, {"delivered": 32})
+        assert {run["journal"] for run in told["runs"]} == {"east", "west"}
+    shown = call("journal", folder, "--where", "stream = west", "--limit", "2")
+    assert "west" in shown.out
+    assert "3 hyperframes; frames: 12 delivered; the newest 2 of 3 rows are shown" in shown.out
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert "there is no journal in" in call("journal", empty).error

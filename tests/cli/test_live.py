@@ -113,6 +113,14 @@ def test_a_wrong_configuration_is_refused_with_its_line(call, tmp_path, wrong, m
         (["--source", SMALL, "--to", "out.txx"], "no sink writes 'out.txx': known are"),
         (["--source", SMALL, "--to", "-", "--json"], "--to - and --json both write to standard output"),
         (["nowhere.toml"], "cannot read nowhere.toml"),
+        (
+            ["--source", SMALL, "--cluster", "local", "--to", "out.mp4"],
+            "results of a cluster come without pixels: out.mp4 needs them",
+        ),
+        (
+            ["--source", SMALL, "--cluster", "local", "--resume"],
+            "--resume works on one journal: got --cluster, where each node has its own",
+        ),
     ],
 )
 def test_wrong_usage_is_told_in_a_sentence(call, arguments, message):
@@ -151,3 +159,15 @@ def test_a_signal_ends_the_run_with_everything_accounted_for(number, tmp_path):
     assert len((tmp_path / "out.jsonl").read_text().splitlines()) == stats["delivered"]
     with av.open(str(tmp_path / "out.mp4")) as video:
         assert sum(1 for _ in video.decode(video=0)) == stats["delivered"]
+
+
+@pytest.mark.slow
+def test_the_command_line_runs_on_a_cluster_of_this_machine(call, tmp_path):
+    source = ("--source", SMALL, "--source", f"b={SMALL}", "--pace", "flat", "--when-full", "block", "-p", "measure")
+    done = call("live", *source, "--cluster", "local", "--to", "rows.csv", "--journal", "journals", "--json")
+    assert done.code == 0, done.err
+    stats = json.loads(done.out)
+    assert stats["captured"] == stats["delivered"] == 80
+    assert len(stats["nodes"]) == 1
+    assert len((tmp_path / "rows.csv").read_text().splitlines()) == 81
+    assert json.loads(call("journal", "journals", "--json").out)["frames"] == {"delivered": 80}

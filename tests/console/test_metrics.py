@@ -60,6 +60,7 @@ def test_depth_drops_and_reasons_are_read_by_prometheus(tmp_path):
     assert ("hyperframes_clock_drift_ppm", (("stream", "cam0"),)) not in found
 
 
+@pytest.mark.requirement("B82")
 @pytest.mark.requirement("B73")
 def test_span_error_and_lock_wait_share_are_told():
     found = read(render(stats(), Metrics()))
@@ -67,6 +68,7 @@ def test_span_error_and_lock_wait_share_are_told():
     assert found["hyperframes_lock_wait_share", ()] == 0.001
 
 
+@pytest.mark.requirement("B9")
 def test_stages_and_streams_have_histograms():
     metrics = watched(life(0), life(1, latency_ms=200), life(2, streams=("cam1",)), life(3, dropped="expired"))
     found = read(render(stats(), metrics))

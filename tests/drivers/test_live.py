@@ -28,6 +28,7 @@ def masked(frames, mask):
 # Packing --------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.requirement("B14", "B25")
 @pytest.mark.requirement("B27", "B46", "B32")
 def test_a_full_hyperframe_is_sealed_at_once_and_gives_one_result_a_frame():
     run = Run(packing=hf.Packing(size=4), operator=second_pixel)
@@ -37,6 +38,7 @@ def test_a_full_hyperframe_is_sealed_at_once_and_gives_one_result_a_frame():
     assert {seen["seal_reason"] for seen in run.kinds("sealed")} == {"full"}
 
 
+@pytest.mark.requirement("B80")
 @pytest.mark.requirement("B29", "B49", "B79", "B99", "X3")
 def test_a_quiet_camera_does_not_keep_frames_beyond_the_timeout():
     run = Run(packing=hf.Packing(size=8, timeout=0.2))
@@ -149,6 +151,7 @@ def test_the_latency_that_the_budget_foretells_is_the_one_measured(sources, size
     run.stop()
 
 
+@pytest.mark.requirement("B48")
 def test_a_change_of_size_seals_what_is_there_and_begins_an_epoch():
     run = Run(packing=hf.Packing(size=4), operator=second_pixel)
     run.play(["cam0"], 3)
@@ -376,6 +379,7 @@ def test_what_waited_too_long_is_given_up_while_the_worker_is_busy():
     run.stop()
 
 
+@pytest.mark.requirement("B78")
 @pytest.mark.requirement("B42", "B77", "X17")
 def test_overload_degrades_by_rule_and_recovers_when_it_is_calm():
     load = [0.050]
@@ -429,6 +433,7 @@ def test_a_poisoned_hyperframe_is_given_up_and_the_rest_goes_on():
     assert "five" in run.kinds("dropped")[0]["error"]
 
 
+@pytest.mark.requirement("B59")
 @pytest.mark.requirement("B43", "B18")
 @pytest.mark.parametrize("pad", [False, True])
 def test_several_hyperframes_go_through_the_operator_in_one_call_filled_up_to_a_fixed_size(pad):
@@ -562,6 +567,7 @@ def test_a_callback_that_raises_is_counted_and_told_and_stops_nothing():
     assert "on_result raised RuntimeError: mine" in run.kinds("warning")[0]["message"]
 
 
+@pytest.mark.requirement("B53")
 @pytest.mark.requirement("B34")
 def test_a_slow_callback_is_bounded_by_the_queue():
     run = Run(packing=hf.Packing(size=1), queue=3, handing_over=1.0, operator=second_pixel)
@@ -605,6 +611,7 @@ def test_a_source_that_is_not_there_cannot_be_removed():
         run.live.remove_source("b")
 
 
+@pytest.mark.requirement("B15", "B55")
 def test_stopping_without_draining_gives_up_what_waits():
     run = Run(packing=hf.Packing(size=2), queue=10, service=1.0, operator=second_pixel)
     for number in range(9):
@@ -689,6 +696,7 @@ def test_an_inlet_can_be_written_by_whoever_captures():
     assert stats["dropped"] == {"corrupt": 2}
 
 
+@pytest.mark.requirement("B84")
 def test_callbacks_and_stats_are_safe_from_other_threads():
     results, live = [], None
 

@@ -130,6 +130,7 @@ def check_outcomes(run, stats):
         assert result.value[1] == result.frame_id % 251 or result.value[1] > 0
 
 
+@pytest.mark.requirement("B51", "B87")
 @pytest.mark.slow
 def test_the_ledger_closes_while_many_threads_feed():
     delivered, stop = [], threading.Event()

@@ -14,6 +14,7 @@ import hyperframes as hf
 from hyperframes import operators, packing
 from hyperframes.drivers.base import Gate, start_workers
 from hyperframes.operators import Contract, Operator, Output
+from hyperframes.scheduling.resources import MachineFacts
 
 
 def stop(workers):
@@ -45,6 +46,16 @@ def test_idle_workers_help_with_the_parts_of_a_task_and_nobody_else_does():
     run_on(workers[0], lambda: workers[0].worker.split(100, part))
     assert threads == {worker.thread for worker in workers.values()}
     assert sorted(t for start, stop_ in covered for t in range(start, stop_)) == list(range(100))
+    stop(workers)
+
+
+@pytest.mark.parametrize(
+    ("cores", "counts", "threads"), [(8, {"compute": 2}, 4), (2, {"compute": 3}, 1), (4, {"a": 1}, 4)]
+)
+def test_libraries_get_each_workers_share_of_the_cores(monkeypatch, cores, counts, threads):
+    monkeypatch.setattr("hyperframes.drivers.base.machine_facts", lambda: MachineFacts(cores, cores, cores))
+    workers = start_workers(counts)
+    assert {worker.worker.threads for worker in workers.values()} == {threads}
     stop(workers)
 
 

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import json
+from collections import Counter
 from pathlib import Path  # noqa: TC003 - typer reads annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from hyperframes.cli import _options, _show
+from hyperframes.errors import PipelineError
 
 if TYPE_CHECKING:
     from hyperframes.drivers.journal import Life
-    from hyperframes.drivers.journal_reading import Found, JournalReader, Loss
+    from hyperframes.drivers.journal_reading import JournalReader, Loss, Merged, RunEntry
 
 __all__ = ["journal"]
 
 
 def journal(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="What 'live --journal FILE' wrote, or is writing.")],
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE|FOLDER...",
+            help="What 'live --journal' wrote, or is writing; several, or a folder of them, are shown as one.",
+        ),
+    ],
     where: Annotated[
         str,
         typer.Option(
@@ -36,45 +45,72 @@ def journal(
 
     Example: hyperframes journal plant.journal --where 'stream = cam3 and outcome = dropped'
     """
-    from hyperframes.drivers.journal_reading import JournalReader
+    from hyperframes.drivers.journal_reading import JournalReader, merged
 
-    with JournalReader(file) as reader:
-        found = reader.find(where, limit=limit or None)
-        if as_json:
-            print(json.dumps(_as_json(reader, found), indent=2))
-        else:
-            _print(reader, found)
+    with contextlib.ExitStack() as stack:
+        readers = {path: stack.enter_context(JournalReader(path)) for path in _paths(files)}
+        found = {name: reader.find(where, limit=limit or None) for name, reader in _named(readers).items()}
+        runs = [(name, run) for name, reader in _named(readers).items() for run in reader.runs()]
+        one = merged(found, limit=limit or None)
+        print(json.dumps(_as_json(runs, one), indent=2)) if as_json else _print(runs, one)
 
 
-def _as_json(reader: JournalReader, found: Found) -> dict[str, Any]:
+def _paths(given: list[Path]) -> list[Path]:
+    """Return the journals: files as they are, folders by what they hold."""
+    found: list[Path] = []
+    for path in given:
+        held = sorted(path.glob("*.journal")) if path.is_dir() else [path]
+        if not held:
+            raise PipelineError(
+                f"there is no journal in {path}: expected *.journal", hint="Name what 'live --journal' was given."
+            )
+        found += [one for one in held if one not in found]
+    return found
+
+
+def _named(readers: dict[Path, JournalReader]) -> dict[str, JournalReader]:
+    """Return readers by the shortest names that tell them apart; one needs none."""
+    if len(readers) == 1:
+        return {"": next(iter(readers.values()))}
+    stems = Counter(path.stem for path in readers)
+    return {path.stem if stems[path.stem] == 1 else str(path): reader for path, reader in readers.items()}
+
+
+def _as_json(runs: list[tuple[str, RunEntry]], found: Merged) -> dict[str, Any]:
     from dataclasses import asdict
 
     from hyperframes.drivers.journal_reading import life_to_json
 
+    def told(name: str, values: dict[str, Any]) -> dict[str, Any]:
+        return {"journal": name, **values} if name else values
+
     return {
-        "runs": [asdict(run) for run in reader.runs()],
-        "hyperframes": [life_to_json(life) for life in found.hyperframes],
-        "frames_dropped": [loss.to_json() for loss in found.losses],
+        "runs": [told(name, asdict(run)) for name, run in runs],
+        "hyperframes": [told(name, life_to_json(life)) for name, life in found.hyperframes],
+        "frames_dropped": [told(name, loss.to_json()) for name, loss in found.losses],
         "total_hyperframes": found.num_hyperframes,
         "total_frames_dropped": found.num_losses,
         "frames": {f"{outcome}:{reason}" if reason else outcome: n for (outcome, reason), n in found.outcomes.items()},
     }
 
 
-def _print(reader: JournalReader, found: Found) -> None:
+def _print(runs: list[tuple[str, RunEntry]], found: Merged) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    entries = [*map(_life_row, found.hyperframes), *map(_loss_row, found.losses)]
+    several = any(name for name, _ in runs)
+    entries = [(*_life_row(life), name) for name, life in found.hyperframes]
+    entries += [(*_loss_row(loss), name) for name, loss in found.losses]
     if entries:
         table = Table(box=None, pad_edge=False)
-        for name in ("taken", "number", "stream", "frames", "sealed by", "became", "why", "latency"):
-            table.add_column(name, justify="right" if name in {"number", "latency"} else "left")
-        for _, row in sorted(entries, key=lambda entry: entry[0]):
-            table.add_row(*map(Text, row))
+        heads = ("taken", "number", "stream", "frames", "sealed by", "became", "why", "latency")
+        for head in (*heads, *(("journal",) if several else ())):
+            table.add_column(head, justify="right" if head in {"number", "latency"} else "left")
+        for _, row, name in sorted(entries, key=lambda entry: entry[0]):
+            table.add_row(*map(Text, (*row, name) if several else row))
         _show.console().print(table)
     print(_summary(found))
-    missing = sum(run.unwritten for run in reader.runs())
+    missing = sum(run.unwritten for _, run in runs)
     if missing:
         _show.tell(
             "warning", f"{missing} observations are missing from this journal: it could not be written for a while"
@@ -112,7 +148,7 @@ def _clock(ns: int) -> str:
     return f"{when:%Y-%m-%d %H:%M:%S}.{ns // 1_000_000 % 1000:03d}"
 
 
-def _summary(found: Found) -> str:
+def _summary(found: Merged) -> str:
     from hyperframes.drivers.quantity import count_text
 
     parts = [

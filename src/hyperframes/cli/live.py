@@ -19,10 +19,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hyperframes.drivers.live import LiveRuntime
+    from hyperframes.drivers.live_cluster import LiveCluster
     from hyperframes.drivers.live_config import LiveConfig
+    from hyperframes.drivers.live_journal import LiveJournal
     from hyperframes.drivers.live_outputs import LiveOutputs
     from hyperframes.drivers.replay import Rebuilt
     from hyperframes.errors import HyperframesError
+
+    Live = LiveRuntime | LiveCluster
 
 __all__ = ["live"]
 
@@ -177,6 +181,15 @@ def live(
         bool,
         typer.Option("--no-drain", help="Give up what waits when stopped.", rich_help_panel=OUTPUT),
     ] = False,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS|local",
+            help="Share the sources out over the nodes of a Ray cluster; --journal and --record are folders on each.",
+            show_default="this process",
+            rich_help_panel=QUEUE,
+        ),
+    ] = None,
     quiet: _options.Quiet = False,
     as_json: _options.Json = False,
     debug: _options.Debug = False,
@@ -196,7 +209,7 @@ def live(
     run |= {name: _options.duration(name, text) for name, text in (("ttl", ttl), ("duration", duration)) if text}
     chosen.packing.update({name: value for name, value in packing.items() if value is not None})
     chosen.run.update({name: value for name, value in run.items() if value is not None})
-    output = {"journal": journal, "record": record, "serve": serve}
+    output = {"journal": journal, "record": record, "serve": serve, "cluster": cluster}
     chosen.output.update({name: str(value) for name, value in output.items() if value is not None})
     if to:
         chosen.output["to"] = to
@@ -240,6 +253,11 @@ def _left_over(chosen: LiveConfig) -> list[Rebuilt]:
     from hyperframes.drivers.replay import unfinished
 
     journal, record = (chosen.output.get(name) for name in ("journal", "record"))
+    if chosen.output.get("cluster"):
+        raise PipelineError(
+            "--resume works on one journal: got --cluster, where each node has its own",
+            hint="Resume a node's run where it ran: hyperframes live --journal DIR/NODE.journal --record DIR/NODE --resume",
+        )
     if not journal or not record:
         raise PipelineError(
             f"--resume works on what a journal and a recording hold: got no --{'record' if journal else 'journal'}",
@@ -252,40 +270,17 @@ def _run(
     chosen: LiveConfig, *, drain: bool, resume: bool, quiet: bool
 ) -> tuple[dict[str, Any], list[HyperframesError]]:
     """Run, and return the last stats and why outputs were given up."""
-    from hyperframes.drivers.live import LiveRuntime
-
-    run = dict(chosen.run)
-    pace = run.pop("pace", "real")
-    seconds = run.pop("duration", None)
-    run.pop("preset", None)
-    options: dict[str, Any] = {name: run.pop(name) for name in ("boundary", "pixel_format") if name in run}
+    seconds = chosen.run.get("duration")
     left = _left_over(chosen) if resume else []
     with contextlib.ExitStack() as stack:
-        journal = None
-        if path := chosen.output.get("journal"):
-            from hyperframes.drivers.live_journal import LiveJournal
-
-            journal = stack.enter_context(LiveJournal(Path(path)))
-        recorder = None
-        if folder := chosen.output.get("record"):
-            from hyperframes.media.recording import Recorder
-
-            recorder = Recorder(folder)
-            stack.callback(recorder.close)
         console = stack.enter_context(_serve.serving(chosen.output.get("serve"), quiet=quiet))
         outputs = stack.enter_context(_outputs(chosen))
-        runtime = LiveRuntime(
-            packing=chosen.make_packing(),
-            operator=chosen.operators or None,
-            on_result=outputs,
-            pace=pace,
-            options=options,
-            recorder=recorder,
-            resume=left,
-            instruments=tuple(i for i in (journal, console, _Teller(quiet=quiet)) if i is not None),
-            first_sequence=0 if journal is None else journal.next_sequence,
-            **run,
-        )
+        watching = tuple(i for i in (console, _Teller(quiet=quiet)) if i is not None)
+        if chosen.output.get("cluster"):
+            runtime: Live = _make_cluster(chosen, outputs, watching)
+            journal = None
+        else:
+            runtime, journal = _make_runtime(chosen, outputs, watching, left, stack)
         if outputs is not None:
             outputs.watch(runtime.outputs)
         if console is not None:
@@ -296,9 +291,60 @@ def _run(
     return stats, [] if outputs is None else outputs.failures
 
 
-def _carry_out(
-    runtime: LiveRuntime, chosen: LiveConfig, seconds: float | None, *, drain: bool, quiet: bool
-) -> dict[str, Any]:
+def _settings(chosen: LiveConfig) -> dict[str, Any]:
+    """Return what a run is told besides its packing and its ends."""
+    run = {name: value for name, value in chosen.run.items() if name not in {"duration", "preset"}}
+    options = {name: run.pop(name) for name in ("boundary", "pixel_format") if name in run}
+    return {"operator": chosen.operators or None, "options": options, **run}
+
+
+def _make_runtime(
+    chosen: LiveConfig,
+    outputs: LiveOutputs | None,
+    watching: tuple[Any, ...],
+    left: list[Rebuilt],
+    stack: contextlib.ExitStack,
+) -> tuple[LiveRuntime, LiveJournal | None]:
+    from hyperframes.drivers.live import LiveRuntime
+
+    journal = None
+    if path := chosen.output.get("journal"):
+        from hyperframes.drivers.live_journal import LiveJournal
+
+        journal = stack.enter_context(LiveJournal(Path(path)))
+    recorder = None
+    if folder := chosen.output.get("record"):
+        from hyperframes.media.recording import Recorder
+
+        recorder = Recorder(folder)
+        stack.callback(recorder.close)
+    runtime = LiveRuntime(
+        packing=chosen.make_packing(),
+        on_result=outputs,
+        recorder=recorder,
+        resume=left,
+        instruments=watching if journal is None else (journal, *watching),
+        first_sequence=0 if journal is None else journal.next_sequence,
+        **_settings(chosen),
+    )
+    return runtime, journal
+
+
+def _make_cluster(chosen: LiveConfig, outputs: LiveOutputs | None, watching: tuple[Any, ...]) -> LiveCluster:
+    from hyperframes.drivers.live_cluster import LiveCluster
+
+    return LiveCluster(
+        cluster=chosen.output["cluster"],
+        packing=chosen.make_packing(),
+        on_result=outputs,
+        instruments=watching,
+        journal=chosen.output.get("journal", ""),
+        record=chosen.output.get("record", ""),
+        **_settings(chosen),
+    )
+
+
+def _carry_out(runtime: Live, chosen: LiveConfig, seconds: float | None, *, drain: bool, quiet: bool) -> dict[str, Any]:
     """Run until the sources end, the time is over, or somebody stops it."""
     runtime.start()
     try:
@@ -354,7 +400,8 @@ def _outputs(chosen: LiveConfig) -> Iterator[LiveOutputs | None]:
     if not names:
         yield None
         return
-    outputs = LiveOutputs(names, chosen.sources, lambda why: _show.tell("warning", why))
+    pixels = not chosen.output.get("cluster")
+    outputs = LiveOutputs(names, chosen.sources, lambda why: _show.tell("warning", why), pixels=pixels)
     try:
         yield outputs
     except BaseException:
@@ -364,7 +411,7 @@ def _outputs(chosen: LiveConfig) -> Iterator[LiveOutputs | None]:
 
 
 @contextlib.contextmanager
-def _progress(runtime: LiveRuntime, *, quiet: bool) -> Iterator[None]:
+def _progress(runtime: Live, *, quiet: bool) -> Iterator[None]:
     """Tell every ten seconds how it goes; on a terminal four times a second, in one line."""
     if quiet:
         yield

@@ -8,6 +8,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
+from hyperframes.drivers.machine import machine_facts
 from hyperframes.operators import Worker
 
 if TYPE_CHECKING:
@@ -23,8 +24,8 @@ class WorkerThread:
     left, so a late helper costs nothing and the caller never waits for one that has not begun.
     """
 
-    def __init__(self, index: int, resource: str, idle: set[WorkerThread]) -> None:
-        self.worker = Worker(index, resource, _device(resource), self._split)
+    def __init__(self, index: int, resource: str, idle: set[WorkerThread], threads: int = 1) -> None:
+        self.worker = Worker(index, resource, _device(resource), self._split, threads)
         self.inbox: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self.handed_over_ns = 0
         """When the driver last put a task in the inbox; set by the driver."""
@@ -123,13 +124,14 @@ def host_worker(index: int, resource: str) -> Worker:
 
 
 def start_workers(counts: dict[str, int]) -> dict[int, WorkerThread]:
-    """Return started worker threads by number, `counts` of each resource."""
+    """Return started worker threads by number, `counts` of each resource; libraries get each one's share of the cores."""
     workers: dict[int, WorkerThread] = {}
+    share = max(1, machine_facts().cores // max(1, sum(counts.values())))
     for resource, count in counts.items():
         idle: set[Any] = set()
         for _ in range(count):
             index = len(workers)
-            workers[index] = WorkerThread(index, resource, idle)
+            workers[index] = WorkerThread(index, resource, idle, share)
     for worker in workers.values():
         worker.thread.start()
     return workers

@@ -14,11 +14,11 @@ from hyperframes.drivers.journal_where import Condition, compile_where
 from hyperframes.errors import SourceError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
     from types import TracebackType
 
-__all__ = ["Found", "JournalReader", "Loss", "RunEntry", "life_to_json"]
+__all__ = ["Found", "JournalReader", "Loss", "Merged", "RunEntry", "life_to_json", "merged"]
 
 _COLUMNS = [f.name for f in fields(Life)]
 _JSON = ("frame_ids", "epoch", "pts", "clocks", "gaps", "core")
@@ -71,6 +71,39 @@ class Found:
     num_losses: int = 0
     outcomes: dict[tuple[str, str], int] = field(default_factory=dict)
     """Frames by (outcome, reason), over everything found."""
+
+
+@dataclass(slots=True)
+class Merged:
+    """What was found in several journals, as in one; each with the name of its journal."""
+
+    hyperframes: list[tuple[str, Life]]
+    """By the time of their first frame."""
+    losses: list[tuple[str, Loss]]
+    num_hyperframes: int
+    num_losses: int
+    outcomes: dict[tuple[str, str], int]
+    """Frames by (outcome, reason), over everything found."""
+
+
+def merged(found: Mapping[str, Found], *, limit: int | None = None) -> Merged:
+    """Return what was found in journals, by name, in one order: the newest `limit` of hyperframes and of losses."""
+    lives = [(name, life) for name, one in found.items() for life in one.hyperframes]
+    losses = [(name, loss) for name, one in found.items() for loss in one.losses]
+    lives.sort(key=lambda entry: entry[1].first_ns or entry[1].sealed_ns or 0)
+    losses.sort(key=lambda entry: entry[1].first_ns or entry[1].ended_ns)
+    outcomes: dict[tuple[str, str], int] = {}
+    for one in found.values():
+        for key, frames in one.outcomes.items():
+            outcomes[key] = outcomes.get(key, 0) + frames
+    first = 0 if limit is None else -limit
+    return Merged(
+        lives[first:],
+        losses[first:],
+        sum(one.num_hyperframes for one in found.values()),
+        sum(one.num_losses for one in found.values()),
+        outcomes,
+    )
 
 
 class JournalReader:

@@ -34,7 +34,7 @@ _RUN = {
     "boundary": str,
     "pixel_format": str,
 }
-_OUTPUT = {"journal": str, "record": str, "to": list, "serve": str, "model": str}
+_OUTPUT = {"journal": str, "record": str, "to": list, "serve": str, "model": str, "cluster": str}
 _SOURCE = {"url": str, "priority": int, "pace": str, "rate": float, "transport": str}
 
 
@@ -91,7 +91,7 @@ def read_live_config(text: str, name: str = "the configuration") -> LiveConfig:
 
     Tables: ``[sources]`` (name = URL, or a table with ``url``, ``priority``, ``pace``, ``rate``), ``[packing]`` (fields of
     `Packing`), ``[[stages]]`` (``operator``), ``[run]`` (``queue``, ``when_full``, ``ttl``, ``workers``, ``preset``, ...) and
-    ``[output]`` (``journal``, ``record``, ``to``, ``serve``, ``model``). Times are seconds or text such as ``200ms``.
+    ``[output]`` (``journal``, ``record``, ``to``, ``serve``, ``model``, ``cluster``). Times are seconds or text such as ``200ms``.
 
     Raises
     ------

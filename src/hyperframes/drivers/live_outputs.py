@@ -71,6 +71,8 @@ class LiveOutputs:
         Names of the streams that are known.
     on_failure : function, optional
         Told, once each, why an output was given up.
+    pixels : bool
+        Whether results bring their pictures; those of a cluster leave them where they were made.
 
     Attributes
     ----------
@@ -82,17 +84,29 @@ class LiveOutputs:
     SinkError
         If nothing writes to such a name, or it cannot be written there.
     PipelineError
-        If two outputs have one name.
+        If two outputs have one name, or one needs pictures that do not come.
     """
 
     def __init__(
-        self, names: Sequence[str], streams: Iterable[str], on_failure: Callable[[str], Any] | None = None
+        self,
+        names: Sequence[str],
+        streams: Iterable[str],
+        on_failure: Callable[[str], Any] | None = None,
+        *,
+        pixels: bool = True,
     ) -> None:
         if twice := next((name for name in names if names.count(name) > 1), None):
             raise PipelineError("two outputs have one name: each needs its own", got=twice)
         self._outputs: Outputs = list
         several = len(set(streams)) > 1
         self._writers: list[_Writer] = [_writer(name, self, several=several) for name in names]
+        if not pixels and (needs := next((w for w in self._writers if isinstance(w, _Pictures)), None)):
+            self.abort()
+            raise PipelineError(
+                f"results of a cluster come without pixels: {needs.name} needs them",
+                got=needs.name,
+                hint="Write rows (.jsonl, .parquet, mqtt://, nats://), or run live on one machine.",
+            )
         self._on_failure = on_failure
         self.failures: list[HyperframesError] = []
 
