@@ -189,6 +189,7 @@ def compare(names, frames, rounds):
 @pytest.mark.media
 @pytest.mark.requirement("B60")
 @pytest.mark.requirement("B102")
+@pytest.mark.requirement("B92")
 @pytest.mark.parametrize("size", [1, 4])
 def test_a_real_classifier_live(size):
     if model_path() is None or not model_path().is_file():
@@ -197,8 +198,7 @@ def test_a_real_classifier_live(size):
     assert flat_out("classifier", size, 12)["frames_per_second"] > 0
 
 
-@pytest.mark.slow
-@pytest.mark.requirement("B35", "B36")
+@pytest.mark.requirement("B36")
 def test_the_budget_foretells_a_latency_for_every_size():
     told = {size: {"infer_ms": 5 + 2 * size, "total_ms": (size - 1) / 30 * 1e3 + 5 + 2 * size} for size in SIZES}
     answer = foretold(told)
@@ -207,6 +207,7 @@ def test_the_budget_foretells_a_latency_for_every_size():
 
 
 @pytest.mark.slow
+@pytest.mark.requirement("B63")
 @pytest.mark.parametrize("size", [1, 8])
 def test_a_cheap_operator_live(size):
     told = paced("level", size, 24)
