@@ -234,7 +234,8 @@ def main():
         "workload": "live_model",
         "when": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "machine": machine.describe(),
-        "versions": _versions(),
+        "num_frames": given.frames,
+        "versions": {"hyperframes": _versions()},
         "rounds": given.rounds,
         "other_cores": others,
         "operators": {},
@@ -262,7 +263,9 @@ def _children():
 def _versions():
     from importlib.metadata import PackageNotFoundError, version
 
-    found = {"python": sys.version.split()[0]}
+    asked = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty=, changed"]
+    commit = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
+    found = {"commit": commit or "unknown", "python": sys.version.split()[0]}
     for package in ("hyperframes-engine", "numpy", "onnxruntime"):
         try:
             found[package] = version(package)
