@@ -25,7 +25,7 @@ def found():
     return described(size=16)
 
 
-@pytest.mark.requirement("C3", "C4", "C56", "C26")
+@pytest.mark.requirement("C3", "C4", "C56", "C26", "C124")
 def test_segments_partition_the_stream_and_each_has_one_descriptor(found):
     timeline = find_anchors(FILM)
     assert [d.core for d in found] == [(s.start, s.stop) for s in timeline.segments]

@@ -95,6 +95,7 @@ def test_what_is_not_chosen_costs_no_work():
     assert Blur.asked == []
 
 
+@pytest.mark.requirement("C103")
 def test_maps_of_frames_are_the_same_for_every_size_and_follow_what_moves():
     frames = footage(moving(1, 9, 3))
     spec, pts = FrameSpec.picture(48, 64, "gray"), np.arange(9)
