@@ -65,6 +65,7 @@ def page(results: dict[str, dict[str, Any]], learned: Sequence[dict[str, Any]] =
     parts += filter(None, [section(learned)])
     if "live_model" in results:
         parts += ["## Live: frame mode beside packed mode\n", _live_model(results["live_model"])]
+    parts += [part for name, section in SECTIONS.items() if name in results for part in section(results[name])]
     parts += ["## Versions\n", _versions(measured)]
     return "\n".join(parts).rstrip() + "\n"
 
@@ -278,6 +279,82 @@ def _versions(measured: list[tuple[Workload, dict[str, Any]]]) -> str:
     return "\n".join([*lines, ""])
 
 
+# Sections of other scripts --------------------------------------------------------------------------------------------
+
+
+def _table(head: list[str], rows: list[list[Any]]) -> str:
+    cells = [[f"{cell:.2f}" if isinstance(cell, float) else str(cell) for cell in row] for row in rows]
+    lines = [head, ["---"] * len(head), *cells]
+    return "\n".join(f"| {' | '.join(line)} |".replace("|  |", "| |") for line in lines) + "\n"
+
+
+def _anchors(told: dict[str, Any]) -> list[str]:
+    """Return what benchmarks/bench_anchors.py found."""
+    films, columns = told["transitions"], ("precision", "recall", "f1")
+    found = films["mean"]
+    begin = (
+        f"Transitions of {films['films']} films spliced of real clips (cuts, fades through black, and flashes, which are none), "
+        f"within two frames; {films['flashes_found']} of {films['flashes']} flashes were called so:\n"
+    )
+    parts = [
+        "## Anchors\n",
+        begin,
+        _table(["", *columns], [[name, *(row[c] for c in columns)] for name, row in found.items()]),
+        "Which frames to look at, over labelled recordings; one, two and four frames an event, means:\n",
+    ]
+    columns = ("precision", "coverage", "balance")
+    parts.append(_table(["", *columns], [[n, *(r[c] for c in columns)] for n, r in told["selection"]["mean"].items()]))
+    parts.append("Accuracy of a nearest neighbour of persons' poses by the frames that it sees of a clip:\n")
+    counts = list(next(iter(next(iter(told["needed"].values())).values())))
+    rows = [[f"{how}: {way}", *curve.values()] for how, ways in told["needed"].items() for way, curve in ways.items()]
+    parts.append(_table(["frames", *counts], rows))
+    for name, works in told.get("speed", {}).items():
+        parts.append(f"Speed over `{name}`, {works['frames']} frames:\n")
+        rows = [
+            [work, round(t["frames_per_second"]), t["cpu_ms_a_frame"], t["cpu_over_decode"]]
+            for work, t in works.items()
+            if work != "frames"
+        ]
+        parts.append(_table(["", "frames a second", "CPU ms a frame", "CPU over decoding"], rows))
+    return parts
+
+
+def _descriptors(told: dict[str, Any]) -> list[str]:
+    """Return what benchmarks/bench_descriptors.py found."""
+    parts = ["## Descriptors\n"]
+    if "describe" in told:
+        d = told["describe"]
+        parts.append(
+            f"A film of 1920 x 1080 ({d['frames']} frames, with {', '.join(d['models']) or 'no models'}) is described at "
+            f"{d['frames_per_second']:.0f} frames a second, {d['cpu_ms_a_frame']:.1f} ms of CPU a frame; resident memory is "
+            f"{d['rss_after_a_third_bytes'] / 1e6:,.0f} MB after a third of it and {d['rss_at_the_end_bytes'] / 1e6:,.0f} MB at "
+            "the end.\n"
+        )
+    if "sync" in told:
+        d = told["sync"]
+        parts.append(
+            f"Sound against picture: of {d['estimates_asked_for']} lags of {d['clear']} films of real scenes with clear onsets, as "
+            f"they are and with the sound moved, {100 * d['within_a_frame']:.0f} % are told to within a frame (the worst is off by "
+            f"{d['worst_seconds']:.3f} s). Of {d['real']} real files in which sound does not show, "
+            f"{len(d['real_with_an_estimate'])} got an estimate.\n"
+        )
+    if "patches" in told:
+        parts.append("An operator on the squares that matter, their choice included, beside whole pictures:\n")
+        head = ["operator", "squares chosen", "whole, CPU ms", "choosing", "choosing and patches"]
+        rows = [[d["operator"], d["share_of_squares"], *d["cpu_ms_a_frame"].values()] for d in told["patches"]]
+        parts.append(_table(head, rows))
+    if "motion_vectors" in told:
+        parts.append("Motion vectors of the codec beside activity on small luma, CPU over plain decoding:\n")
+        works = ("exported", "exported and read", "luma activity")
+        rows = [[d["file"], *(d[w]["over_decode"] for w in works)] for d in told["motion_vectors"]]
+        parts.append(_table(["", *works], rows))
+    return parts
+
+
+SECTIONS = {"anchors": _anchors, "descriptors": _descriptors}
+"""What other scripts than the runner of rivals left, by the name of the file."""
+
+
 # Chart ----------------------------------------------------------------------------------------------------------------
 
 LEFT, WIDTH, ROW, BAR = 380, 860, 22, 12
@@ -327,7 +404,7 @@ def chart(results: dict[str, dict[str, Any]]) -> str:
 
 def read(root: Path) -> dict[str, dict[str, Any]]:
     """Return the results by workload."""
-    names = (*(w.name for w in ALL), "live_model")
+    names = (*(w.name for w in ALL), "live_model", *SECTIONS)
     files = {name: root / RESULTS / f"{name}.json" for name in names}
     return {name: json.loads(path.read_text(encoding="utf-8")) for name, path in files.items() if path.exists()}
 

@@ -88,7 +88,8 @@ class Patchwise(Operator):
     -----
     Each square is handed over with `margin` pixels around it, which are cut off again: with a margin as large as the reach
     of the other operator, chosen squares come out as if it had run on whole pictures. Beyond the borders the edge is
-    repeated.
+    repeated. Work grows with the squares chosen; margins and calls make a square about twice as dear as its share of a whole
+    picture, and the map costs some milliseconds, so it pays for dear operators on less than a third of the picture.
     """
 
     name: ClassVar[str] = "patchwise"
@@ -97,9 +98,9 @@ class Patchwise(Operator):
 
     operator: str
     """The other operator, NAME or NAME:parameter=value."""
-    side: int = 32
+    side: int = 64
     """Of a square, in pixels."""
-    margin: int = 4
+    margin: int = 8
     """Pixels around a square that the other operator sees."""
     threshold: float = 0.3
     """A square is chosen where the map is above this somewhere in it."""
