@@ -89,7 +89,7 @@ def _drawn(timeline: Timeline, title: str) -> Any:
         activity.axvspan(seconds[at], stop, color=shade, linewidth=0)
     activity.plot(seconds, timeline.activity, color="#0f172a", linewidth=0.8)
     weights.set(ylim=(0, 1.05), ylabel="weight")
-    weights.legend(loc="upper right", ncols=5, fontsize=8)
+    weights.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=5, fontsize=8, frameon=False)  # over no anchor
     activity.set(ylabel="activity (px a frame)", xlabel="seconds; green and pale: segments, grey: static ones")
     levels = "whole file" if timeline.statistics == "two-pass" else "60 s before each frame"
     figure.suptitle(f"{title + ': ' if title else ''}{len(timeline.anchors)} anchors, levels of the {levels}")
