@@ -325,8 +325,9 @@ def _descriptors(told: dict[str, Any]) -> list[str]:
     if "describe" in told:
         d = told["describe"]
         parts.append(
-            f"A film of 1920 x 1080 ({d['frames']} frames, with {', '.join(d['models']) or 'no models'}) is described at "
-            f"{d['frames_per_second']:.0f} frames a second, {d['cpu_ms_a_frame']:.1f} ms of CPU a frame; resident memory is "
+            f"Describing a film of 1920 x 1080 ({d['frames']} frames, with {', '.join(d['models']) or 'no models'}) takes "
+            f"{d['cpu_ms_a_frame']:.1f} ms of CPU a frame, where two cores have 66.7 ms for each frame of 30 a second; "
+            f"{d['frames_per_second']:.1f} frames a second by the clock on the machine as it was. Resident memory is "
             f"{d['rss_after_a_third_bytes'] / 1e6:,.0f} MB after a third of it and {d['rss_at_the_end_bytes'] / 1e6:,.0f} MB at "
             "the end.\n"
         )
