@@ -13,6 +13,7 @@ import os
 import random
 import resource
 import statistics
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -24,7 +25,6 @@ import psutil
 import pytest
 
 import hyperframes as hf
-from bench_anchors import count_frames, excerpt, read_labels, splice
 from hyperframes.media.audio import read_sound
 from hyperframes.operators import View, Worker, create
 from hyperframes.operators.activity import Activity
@@ -40,6 +40,10 @@ from hyperframes.sinks import NullSink
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+sys.path.insert(0, str(Path(__file__).parent))  # as it is for scripts
+
+from bench_anchors import count_frames, excerpt, read_labels, splice
 
 
 def cpu_seconds() -> float:
