@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["EVENT_SUFFIXES", "EventFile", "EventWriter", "create_events_file", "open_events_file"]
 
 EVENT_SUFFIXES = (".raw", ".dat", ".aedat4", ".h5", ".hdf5", ".npz", ".txt", ".bin", ".bs2")
-PIECE_EVENTS = 1 << 18
-"""Events, or words, that are read at a time."""
+PIECE_EVENTS = 1 << 16
+"""Events, or words, that are read at a time; arrays of this size come from memory that is warm."""
 _SENSORS = {"gen31": (480, 640), "gen3": (480, 640), "gen41": (720, 1280), "gen4": (720, 1280), "imx636": (720, 1280),
             "genx320": (320, 320)}  # fmt: skip
 
@@ -45,14 +45,17 @@ class EventFile(ABC):
         """Yield the events in the order of the file; those beyond the sensor are left out and counted in `report`."""
         self.report, beyond = [], 0
         for events in self._read():
-            if self.sensor is not None:
+            if self.sensor is not None and _reaches_beyond(events, self.sensor):
                 inside = (events.y < self.sensor[0]) & (events.x < self.sensor[1])
-                if not inside.all():
-                    beyond += len(events) - int(inside.sum())
-                    events = events[inside]
+                beyond += len(events) - int(inside.sum())
+                events = events[inside]
             yield events
         if beyond:
             self.report.append(f"{beyond} events beyond the sensor were left out")
+
+    def read(self) -> Events:
+        """Return all events at once; takes memory as the recording is long."""
+        return Events.concatenate(list(self.pieces()))
 
     @abstractmethod
     def _read(self) -> Iterator[Events]:
@@ -63,6 +66,11 @@ class EventFile(ABC):
 
     def _bad(self, what: str, hint: str | None = None) -> SourceError:
         return SourceError(f"cannot read events from {self.path}: {what}", source=str(self.path), hint=hint)
+
+
+def _reaches_beyond(events: Events, sensor: tuple[int, int]) -> bool:
+    """Whether any event lies beyond the sensor; two greatest values are quicker than a mask."""
+    return bool(len(events)) and (int(events.y.max()) >= sensor[0] or int(events.x.max()) >= sensor[1])
 
 
 class EventWriter(ABC):
@@ -151,13 +159,21 @@ class _WordFile(EventFile):
         super().__init__(path)
         with path.open("rb") as file:
             self._facts, self._start = _header(file)
-        self._swapped = False
+        self._swapped, self._at_once = False, 0
         if path.suffix.lower() == ".dat":
             self._form, self._start = "dat", self._start + self._dat_kind()
         else:
             self._form = self._evt_form()
         self.sensor = self._told_sensor()
         self._offset = int(self._facts.get("time_offset_us", "0") or 0)
+
+    def read(self) -> Events:
+        """Return all events at once, decoded into one piece."""
+        self._at_once = max(1, self.path.stat().st_size)
+        try:
+            return super().read()
+        finally:
+            self._at_once = 0
 
     def _dat_kind(self) -> int:
         """Check the two bytes that say what a DAT file holds; return that there are two."""
@@ -199,14 +215,13 @@ class _WordFile(EventFile):
         dtype, memory = word_dtype(self._form), new_memory()
         with self.path.open("rb") as file:
             file.seek(self._start)
-            while data := file.read(PIECE_EVENTS * dtype.itemsize):
-                if spare := len(data) % dtype.itemsize:
-                    self.report.append(f"the last {spare} bytes are no whole word: the file was cut")
-                words = np.frombuffer(data, dtype, len(data) // dtype.itemsize)
+            while len(words := np.fromfile(file, dtype, self._at_once or PIECE_EVENTS)):
                 if self._swapped:
                     words = words << np.uint64(32) | words >> np.uint64(32)
                 t, x, y, p = decode(self._form, words, memory)
                 yield Events(t + self._offset if self._offset else t, x, y, p, self.sensor)
+            if spare := (self.path.stat().st_size - self._start) % dtype.itemsize:
+                self.report.append(f"the last {spare} bytes are no whole word: the file was cut")
         told = dict(zip(MEMORY, memory.tolist(), strict=True))
         for name, sentence in (
             ("untimed", "{} events before the first time were left out"),

@@ -27,6 +27,11 @@ MEMORY = ("timed", "wraps", "upper", "lower", "row", "column", "polarity", "unti
 _TIMED, _WRAPS, _UPPER, _LOWER, _ROW, _COLUMN, _POLARITY, _UNTIMED, _LEAPS, _TRIGGERS, _STRANGE = range(len(MEMORY))
 
 
+_PLACE_OF_BIT = np.zeros(37, np.int64)
+"""Which bit a power of two is, by what it leaves when divided by 37."""
+_PLACE_OF_BIT[[(1 << bit) % 37 for bit in range(36)]] = np.arange(36)
+
+
 def new_memory() -> Array:
     """Return the memory of a decoder that has seen nothing."""
     return np.zeros(len(MEMORY), np.int64)
@@ -40,14 +45,10 @@ def word_dtype(form: str) -> np.dtype[Any]:
 def decode(form: str, words: Array, memory: Array) -> tuple[Array, Array, Array, Array]:
     """Return t int64, x uint16, y uint16 and p uint8 of the events in `words`, and update `memory` for the next ones."""
     most = int(_COUNTERS[form](words)) if form in _COUNTERS else len(words)
-    t, x, y, p = (
-        np.empty(most, np.int64),
-        np.empty(most, np.uint16),
-        np.empty(most, np.uint16),
-        np.empty(most, np.uint8),
-    )
+    room = most + 1  # decoders write before they know whether it is an event
+    t, x, y, p = (np.empty(room, dtype) for dtype in (np.int64, np.uint16, np.uint16, np.uint8))
     count = int(_DECODERS[form](words, memory, t, x, y, p))
-    return (t, x, y, p) if count == most else (t[:count], x[:count], y[:count], p[:count])
+    return t[:count], x[:count], y[:count], p[:count]
 
 
 def encode(form: str, t: Array, x: Array, y: Array, p: Array, memory: Array) -> Array:
@@ -109,51 +110,47 @@ def _decode_evt3(words: Array, memory: Array, t: Array, x: Array, y: Array, p: A
     count = 0
     row, column, polarity = memory[_ROW], memory[_COLUMN], memory[_POLARITY]
     lower, timed = memory[_LOWER], memory[_TIMED]
+    known, untimed = np.int64(timed != 0), np.int64(0)
     base = (memory[_WRAPS] << 24) + (memory[_UPPER] << 12)
-    now = base + lower
     for i in range(words.size):
         word = np.int64(words[i])
         kind = word >> 12
-        if kind == 2:
-            if timed:
-                t[count], x[count], y[count], p[count] = now, word & 0x7FF, row, word >> 11 & 1
-                count += 1
-            else:
-                memory[_UNTIMED] += 1
-        elif kind == 0:
-            row = word & 0x7FF
-        elif kind == 6:
-            lower = word & 0xFFF
-            now = base + lower
+        if 0x45 >> kind & 1:
+            # Most words are rows, low times and events (0, 6, 2), in no order that a processor could foresee: so without a
+            # branch between them. What is no event is written over by the next.
+            row += ((word & 0x7FF) - row) * np.int64(kind == 0)
+            lower += ((word & 0xFFF) - lower) * np.int64(kind == 6)
+            t[count], x[count], y[count], p[count] = base + lower, word & 0x7FF, row, word >> 11 & 1
+            event = np.int64(kind == 2)
+            count += event & known
+            untimed += event & (1 - known)
         elif kind == 8:
             upper = word & 0xFFF
             if not timed or upper != memory[_UPPER]:
                 leap = not timed or abs(upper - memory[_UPPER]) > 16
                 _advance(memory, upper, _next_upper_evt3(words, i) if leap else -1, 12, 16)
                 timed = memory[_TIMED]
+                known = np.int64(timed != 0)
                 base = (memory[_WRAPS] << 24) + (memory[_UPPER] << 12)
-            now = base + lower
         elif kind == 3:
             column, polarity = word & 0x7FF, word >> 11 & 1
         elif kind == 4 or kind == 5:
             width = 12 if kind == 4 else 8
             valid = word & ((1 << width) - 1)
-            place = column
+            now = base + lower
             while valid:
-                if valid & 1:
-                    if timed:
-                        t[count], x[count], y[count], p[count] = now, place, row, polarity
-                        count += 1
-                    else:
-                        memory[_UNTIMED] += 1
-                valid >>= 1
-                place += 1
+                lowest = valid & -valid
+                t[count], x[count], y[count], p[count] = now, column + _PLACE_OF_BIT[lowest % 37], row, polarity
+                count += known
+                untimed += 1 - known
+                valid ^= lowest
             column += width
         elif kind == 10:
             memory[_TRIGGERS] += 1
         elif kind != 7 and kind != 14 and kind != 15:
             memory[_STRANGE] += 1
     memory[_ROW], memory[_COLUMN], memory[_POLARITY], memory[_LOWER] = row, column, polarity, lower
+    memory[_UNTIMED] += untimed
     return count
 
 

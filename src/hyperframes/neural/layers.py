@@ -258,7 +258,8 @@ class HDSConv(nn.Module):
     """Depthwise convolution of space and of time apart, mixed by a gate that the whole tensor sets.
 
     ``Y_c = (1 - g_c) PW_s(DW_2d(X[:, :C1]))_c + g_c PW_t(DW_w(X[:, C1:]))_c`` with
-    ``g = sigmoid(MLP(mean of X))``, causal layers take the mean of the slices so far. ``mix="source"`` leaves space unscaled, as the first form of the equation did.
+    ``g = sigmoid(MLP(mean of X))``, causal layers take the mean of the slices so far. ``mix="source"`` leaves space
+    unscaled, as the first form of the equation did.
 
     Parameters
     ----------
@@ -277,8 +278,8 @@ class HDSConv(nn.Module):
 
     Notes
     -----
-    Input (N, C1 + c_t, W_t, H, W), output (N, C, W_t, ceil(H / stride), ceil(W / stride)). Slices are folded into the
-    batch, so that both depthwise kernels are 2-D ones: on CPUs those are the quick ones.
+    Input (N, C1 + c_t, W_t, H, W), output (N, C, W_t, ceil(H / stride), ceil(W / stride)), whose memory has the slices
+    before the channels: so each slice is a picture, as depthwise kernels and products of matrices want it.
 
     References
     ----------
@@ -312,32 +313,50 @@ class HDSConv(nn.Module):
         self.from_time = nn.Conv2d(time, channels, 1, bias=False)
         self.gate = nn.Sequential(nn.Linear(space + time, hidden), nn.ReLU(), nn.Linear(hidden, channels))
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return the mixed halves."""
+    def forward(
+        self, x: torch.Tensor, scale: torch.Tensor | None = None, added: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """Return the mixed halves, times `scale` (C,), and `added` of their shape to them: both cost no pass of their own."""
         n, c, t, h, w = x.shape
         if c != self.space + self.time:
             raise FrameError(f"expected {self.space} + {self.time} channels, got {c}", got=c)
-        gate = self._opened(x)
-        slices = x[:, : self.space].transpose(1, 2).reshape(n * t, self.space, h, w)
-        still = self.from_space(self.across(slices))
+        slices = x.transpose(1, 2)
+        still = self.across(slices[:, :, : self.space].reshape(n * t, self.space, h, w))
         rows, columns = still.shape[2:]
-        moving = x[:, self.space :].reshape(n, self.time, t, h * w)
-        reach = self.along.kernel_size[0] - 1
-        before = reach if self.causal else reach // 2
-        moving = self.along(functional.pad(moving, (0, 0, before, reach - before)))
-        moving = moving.reshape(n, self.time, t, h, w).transpose(1, 2).reshape(n * t, self.time, h, w)
+        moving = self._along(slices[:, :, self.space :].reshape(n, t, self.time, h * w))
         if self.stride > 1:
-            moving = functional.avg_pool2d(moving, self.stride, ceil_mode=True)
-        moving = self.from_time(moving)
-        still, moving = (part.reshape(n, t, -1, rows, columns) for part in (still, moving))
-        mixed: torch.Tensor = ((1 - gate) * still if self.mix == "gate" else still) + gate * moving
-        return mixed.transpose(1, 2)
+            moving = functional.avg_pool2d(moving.reshape(n * t, self.time, h, w), self.stride, ceil_mode=True)
+        halves = torch.cat([still.reshape(n * t, self.space, -1), moving.reshape(n * t, self.time, -1)], 1)
+        weights = self._mixing(x, scale).expand(-1, t, -1, -1).reshape(n * t, -1, c)
+        if added is None:
+            mixed = torch.bmm(weights, halves)
+        else:
+            mixed = torch.baddbmm(added.transpose(1, 2).reshape(n * t, -1, rows * columns), weights, halves)
+        return mixed.reshape(n, t, -1, rows, columns).transpose(1, 2)
 
-    def _opened(self, x: torch.Tensor) -> torch.Tensor:
-        """Return the gate, (N, 1 or W_t, C, 1, 1); causal: of the mean of the slices up to each."""
+    def _along(self, moving: torch.Tensor) -> torch.Tensor:
+        """Return (N, W_t, c_t, ...) convolved along w: sums of slices, which are quicker than a convolution."""
+        kernel = self.along.weight.reshape(self.time, -1)
+        reach, t = kernel.shape[1] - 1, moving.shape[1]
+        padded = functional.pad(moving, (0, 0, 0, 0, reach, 0) if self.causal else (0, 0, 0, 0, reach // 2, reach // 2))
+        out = padded[:, :t] * kernel[:, :1]
+        for i in range(1, reach + 1):
+            out = torch.addcmul(out, padded[:, i : i + t], kernel[:, i : i + 1])
+        return out
+
+    def _mixing(self, x: torch.Tensor, scale: torch.Tensor | None) -> torch.Tensor:
+        """Return the pointwise weights with the gate in them, (N, 1 or W_t, C, C1 + c_t); causal: of the slices up to each.
+
+        Mixing weights and not maps saves passes over all places.
+        """
         means = x.mean((3, 4)).transpose(1, 2)
         means = means.cumsum(1) / torch.ones_like(means).cumsum(1) if self.causal else means.mean(1, keepdim=True)
-        return torch.sigmoid(self.gate(means)).unsqueeze(-1).unsqueeze(-1)
+        gate = torch.sigmoid(self.gate(means)).unsqueeze(-1)
+        still, moving = self.from_space.weight.flatten(1), self.from_time.weight.flatten(1)
+        if scale is not None:
+            still, moving = still * scale.unsqueeze(1), moving * scale.unsqueeze(1)
+        first = (1 - gate) * still if self.mix == "gate" else still.expand(*gate.shape[:2], -1, -1)
+        return torch.cat([first, gate * moving], -1)
 
 
 # Attention ------------------------------------------------------------------------------------------------------------
@@ -564,23 +583,28 @@ class ManifoldAwareBatchNorm(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Return `x` normalised per channel."""
         if not self.training:
-            mean, variance = self.mean, self.variance
-        else:
-            wide = _wide(x)
-            variance, mean = torch.var_mean(wide, (0, 2, 3, 4), correction=0)
-            self._follow(x.detach(), mean.detach(), variance.detach())
-        scale = self.weight * torch.rsqrt(variance + self.eps).to(self.weight.dtype)
-        shift = self.bias - mean.to(self.weight.dtype) * scale
-        return torch.addcmul(_channels(shift, x), x, _channels(scale, x))
+            scale, shift = self.affine()
+            return torch.addcmul(_channels(shift, x), x, _channels(scale, x))
+        n, c, t, h, w = x.shape
+        # A momentum of 1 leaves the batch's own statistics in them: one pass for both.
+        mean, variance = torch.zeros_like(self.mean), torch.zeros_like(self.variance)
+        pictures = x.transpose(1, 2).reshape(n * t, c, h, w)
+        out = torch.batch_norm(pictures, self.weight, self.bias, mean, variance, True, 1.0, self.eps, False)
+        self._follow(x.detach(), mean, variance)
+        return out.reshape(n, t, c, h, w).transpose(1, 2)
+
+    def affine(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return what evaluation multiplies by and adds, (C,) each."""
+        scale = self.weight * torch.rsqrt(self.variance + self.eps).to(self.weight.dtype)
+        return scale, self.bias - self.mean.to(self.weight.dtype) * scale
 
     @torch.no_grad()
     def _follow(self, x: torch.Tensor, mean: torch.Tensor, variance: torch.Tensor) -> None:
         bent = curvature(x).mean().to(self.usual.dtype)
         usual = torch.where(self.usual > 0, self.usual, bent)
         momentum = (self.momentum * 2 / (1 + bent / usual.clamp_min(1e-12))).clamp(*self.limits)
-        count = x.numel() // x.shape[1]
-        self.mean.lerp_(mean.to(self.mean.dtype), momentum)
-        self.variance.lerp_((variance * (count / max(count - 1, 1))).to(self.variance.dtype), momentum)
+        self.mean.lerp_(mean, momentum)
+        self.variance.lerp_(variance.nan_to_num(0.0), momentum)  # of a single place there is none
         self.usual.copy_(usual.lerp(bent, 0.1))
 
 
