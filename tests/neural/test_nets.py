@@ -12,6 +12,8 @@ from torch.autograd import gradcheck
 import hyperframes as hf
 from hyperframes import neural, registry
 from hyperframes.errors import FrameError, PipelineError, SourceError
+from hyperframes.neural import export as export_module
+from hyperframes.neural.export import export
 from hyperframes.operators.learned import Mch
 
 
@@ -220,3 +222,51 @@ def test_the_operator_says_what_it_reads(files):
         hf.run(np.zeros((4, 7), np.float32), f"refine_anchors:weights={files['anchor_refiner']}")
     with pytest.raises(PipelineError, match="reads vectors of 4"):
         hf.run(np.zeros((4, 7), np.float32), f"project_task:weights={files['task_generator']}")
+
+
+# Export ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["mch", "edh", "region_net", "anchor_refiner", "task_generator"])
+def test_an_exported_program_gives_what_the_network_gives(files, kind, tmp_path):
+    found = export(files[kind], "torch", tmp_path / "net.pt2")
+    assert found.difference < 1e-4
+    program = torch.export.load(tmp_path / "net.pt2").module()
+    network = neural.load_weights(files[kind])
+    x = torch.rand(found.inputs, generator=torch.Generator().manual_seed(5))
+    wanted = network.packed(network(x)) if isinstance(network, neural.Encoder) else network(x)
+    torch.testing.assert_close(program(x), wanted, rtol=1e-3, atol=1e-4)
+    assert [path.name for path in tmp_path.iterdir()] == ["net.pt2"]
+
+
+def test_a_file_that_gives_something_else_is_not_kept(files, tmp_path, monkeypatch):
+    monkeypatch.setattr(export_module, "_torch", lambda network, example, path: network(example).numpy() + 0.1)
+    with pytest.raises(PipelineError, match="gives something else than the network"):
+        export(files["region_net"], "torch", tmp_path / "net.pt2")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("to", ["onnx", "openvino"])
+def test_what_a_format_needs_is_named(files, to, monkeypatch):
+    monkeypatch.setattr(export_module.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(hf.MissingExtraError, match=rf"export to {to} needs the 'export' extra"):
+        export(files["mch"], to)
+
+
+def test_only_known_formats_are_exported(files, tmp_path):
+    with pytest.raises(PipelineError, match="no format named 'tflite'"):
+        export(files["mch"], "tflite")
+    bad = tmp_path / "bad.safetensors"
+    bad.write_bytes(b"nothing")
+    with pytest.raises(SourceError, match="cannot read a network"):
+        export(bad, "torch")
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of the exporter's own
+@pytest.mark.parametrize("kind", ["mch", "region_net"])
+def test_an_onnx_file_gives_what_the_network_gives(files, kind, tmp_path):
+    found = export(files[kind], "onnx", tmp_path / "net.onnx")
+    assert found.difference < 1e-4
+    assert found.bytes == (tmp_path / "net.onnx").stat().st_size

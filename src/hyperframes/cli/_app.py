@@ -17,6 +17,7 @@ from hyperframes.cli.demo import demo
 from hyperframes.cli.describe import describe
 from hyperframes.cli.doctor import doctor
 from hyperframes.cli.evaluate import evaluate
+from hyperframes.cli.export import export
 from hyperframes.cli.index import index
 from hyperframes.cli.inspect import inspect
 from hyperframes.cli.journal import journal
@@ -97,6 +98,6 @@ EPILOGS = {
 
 for command in (
     *(run, plan, tune, budget, live, journal, replay),
-    *(anchors, describe, search, index, train, evaluate, inspect, advise, operators, doctor, bench, demo),
+    *(anchors, describe, search, index, train, evaluate, export, inspect, advise, operators, doctor, bench, demo),
 ):
     app.command(cls=_Command, epilog=EPILOGS.get(command.__name__))(command)

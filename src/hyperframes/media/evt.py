@@ -107,7 +107,7 @@ def _next_upper_evt3(words: Array, i: int) -> Any:  # pragma: no cover - compile
 
 @kernel
 def _decode_evt3(words: Array, memory: Array, t: Array, x: Array, y: Array, p: Array) -> Any:  # pragma: no cover
-    count = 0
+    count = np.int64(0)
     row, column, polarity = memory[_ROW], memory[_COLUMN], memory[_POLARITY]
     lower, timed = memory[_LOWER], memory[_TIMED]
     known, untimed = np.int64(timed != 0), np.int64(0)

@@ -99,6 +99,9 @@ class AdaptiveGridWarp(nn.Module):
 
     identity: torch.Tensor
     limit: torch.Tensor
+    share_w: torch.Tensor
+    share_y: torch.Tensor
+    share_x: torch.Tensor
 
     def __init__(
         self,
@@ -132,6 +135,8 @@ class AdaptiveGridWarp(nn.Module):
         lines = [torch.linspace(-1, 1, n) if n > 1 else torch.zeros(1) for n in (slices, height, width)]
         w, y, x = torch.meshgrid(*lines, indexing="ij")
         self.register_buffer("identity", torch.stack([x, y, w][:axes], 0).unsqueeze(0), persistent=False)
+        for name, points, places in zip("wyx", self.grid, size, strict=True):
+            self.register_buffer(f"share_{name}", _shares(points, places), persistent=False)
 
     def control(self, x: torch.Tensor) -> torch.Tensor:
         """Return the offsets of the control points, (N, 3 or 2, T, H, W) of x, y[, w] in units of [-1, 1]."""
@@ -143,7 +148,7 @@ class AdaptiveGridWarp(nn.Module):
             count = torch.arange(1, x.shape[2] + 1, device=x.device, dtype=x.dtype).reshape(1, 1, -1, 1, 1)
             pooled = functional.adaptive_avg_pool3d(x, (x.shape[2], *self.grid[1:])).cumsum(2) / count
         else:
-            pooled = functional.adaptive_avg_pool3d(x, self.grid)
+            pooled = self._pooled(x)
         return self.bounded(self.offsets(pooled))
 
     def bounded(self, raw: torch.Tensor) -> torch.Tensor:
@@ -153,6 +158,11 @@ class AdaptiveGridWarp(nn.Module):
             # Backward only; a shifted sigmoid starts near 0 and still has a slope there.
             moved = torch.cat([moved[:, :2], -torch.sigmoid(raw[:, 2:] - 4)], 1)
         return moved * self.limit.to(moved.dtype)
+
+    def _pooled(self, x: torch.Tensor) -> torch.Tensor:
+        """Return the means around the control points; as adaptive pooling, which other runtimes lack in 3-D."""
+        shares = (share.to(x.dtype) for share in (self.share_w, self.share_y, self.share_x))
+        return torch.einsum("nctyx,at,by,dx->ncabd", x, *shares)
 
     def field(self, control: torch.Tensor) -> torch.Tensor:
         """Return the offsets of every place, (N, 3 or 2, W_t, H, W), from those of the control points."""
@@ -186,6 +196,15 @@ class AdaptiveGridWarp(nn.Module):
         slices = x.transpose(1, 2).reshape(n * t, c, h, w)
         out = functional.grid_sample(slices, grid.reshape(n * t, h, w, 2), "bilinear", "border", align_corners=True)
         return out.reshape(n, t, c, h, w).transpose(1, 2)
+
+
+def _shares(points: int, places: int) -> torch.Tensor:
+    """Return (points, places): what each place counts in the mean of each point's part of a line."""
+    shares = torch.zeros(points, places)
+    for i in range(points):
+        start, stop = i * places // points, -(-(i + 1) * places // points)
+        shares[i, start:stop] = 1 / (stop - start)
+    return shares
 
 
 class TimeWarp(nn.Module):
@@ -278,8 +297,8 @@ class HDSConv(nn.Module):
 
     Notes
     -----
-    Input (N, C1 + c_t, W_t, H, W), output (N, C, W_t, ceil(H / stride), ceil(W / stride)), whose memory has the slices
-    before the channels: so each slice is a picture, as depthwise kernels and products of matrices want it.
+    Input (N, C1 + c_t, W_t, H, W), output (N, C, W_t, ceil(H / stride), ceil(W / stride)) with the channels last in memory
+    (``torch.channels_last_3d``): there depthwise kernels take a tenth of the time, and no pass is spent on changing it back.
 
     References
     ----------
@@ -320,28 +339,33 @@ class HDSConv(nn.Module):
         n, c, t, h, w = x.shape
         if c != self.space + self.time:
             raise FrameError(f"expected {self.space} + {self.time} channels, got {c}", got=c)
-        slices = x.transpose(1, 2)
-        still = self.across(slices[:, :, : self.space].reshape(n * t, self.space, h, w))
+        places = x.permute(0, 2, 3, 4, 1)  # N, W_t, H, W, C
+        still = places[..., : self.space].reshape(n * t, h, w, self.space).contiguous().permute(0, 3, 1, 2)
+        still = self.across(still)
         rows, columns = still.shape[2:]
-        moving = self._along(slices[:, :, self.space :].reshape(n, t, self.time, h * w))
+        moving = self._along(places[..., self.space :])
         if self.stride > 1:
-            moving = functional.avg_pool2d(moving.reshape(n * t, self.time, h, w), self.stride, ceil_mode=True)
-        halves = torch.cat([still.reshape(n * t, self.space, -1), moving.reshape(n * t, self.time, -1)], 1)
-        weights = self._mixing(x, scale).expand(-1, t, -1, -1).reshape(n * t, -1, c)
+            pictures = moving.reshape(n * t, h, w, self.time).permute(0, 3, 1, 2)
+            moving = functional.avg_pool2d(pictures, self.stride, ceil_mode=True).permute(0, 2, 3, 1)
+        weights = self._mixing(x, scale)
+        halves = torch.cat([still.permute(0, 2, 3, 1).flatten(1, 2), moving.reshape(n * t, -1, self.time)], 2)
+        halves = halves.reshape(n * weights.shape[1], -1, c)
+        weights = weights.flatten(0, 1).transpose(1, 2)
         if added is None:
-            mixed = torch.bmm(weights, halves)
+            mixed = torch.bmm(halves, weights)
         else:
-            mixed = torch.baddbmm(added.transpose(1, 2).reshape(n * t, -1, rows * columns), weights, halves)
-        return mixed.reshape(n, t, -1, rows, columns).transpose(1, 2)
+            mixed = torch.baddbmm(added.permute(0, 2, 3, 4, 1).reshape(*halves.shape[:2], -1), halves, weights)
+        return mixed.reshape(n, t, rows, columns, -1).permute(0, 4, 1, 2, 3)
 
     def _along(self, moving: torch.Tensor) -> torch.Tensor:
-        """Return (N, W_t, c_t, ...) convolved along w: sums of slices, which are quicker than a convolution."""
-        kernel = self.along.weight.reshape(self.time, -1)
-        reach, t = kernel.shape[1] - 1, moving.shape[1]
-        padded = functional.pad(moving, (0, 0, 0, 0, reach, 0) if self.causal else (0, 0, 0, 0, reach // 2, reach // 2))
-        out = padded[:, :t] * kernel[:, :1]
-        for i in range(1, reach + 1):
-            out = torch.addcmul(out, padded[:, i : i + t], kernel[:, i : i + 1])
+        """Return (N, W_t, H, W, c_t) convolved along w: sums of slices, which are quicker than a convolution."""
+        kernel = self.along.weight.reshape(self.time, -1).unbind(1)
+        reach, t = len(kernel) - 1, moving.shape[1]
+        ends = (reach, 0) if self.causal else (reach // 2, reach // 2)
+        padded = functional.pad(moving, (0, 0, 0, 0, 0, 0, *ends))
+        out = padded[:, :t] * kernel[0]
+        for i, share in enumerate(kernel[1:], 1):
+            out = torch.addcmul(out, padded[:, i : i + t], share)
         return out
 
     def _mixing(self, x: torch.Tensor, scale: torch.Tensor | None) -> torch.Tensor:
@@ -585,13 +609,11 @@ class ManifoldAwareBatchNorm(nn.Module):
         if not self.training:
             scale, shift = self.affine()
             return torch.addcmul(_channels(shift, x), x, _channels(scale, x))
-        n, c, t, h, w = x.shape
         # A momentum of 1 leaves the batch's own statistics in them: one pass for both.
         mean, variance = torch.zeros_like(self.mean), torch.zeros_like(self.variance)
-        pictures = x.transpose(1, 2).reshape(n * t, c, h, w)
-        out = torch.batch_norm(pictures, self.weight, self.bias, mean, variance, True, 1.0, self.eps, False)
+        out = torch.batch_norm(x, self.weight, self.bias, mean, variance, True, 1.0, self.eps, False)
         self._follow(x.detach(), mean, variance)
-        return out.reshape(n, t, c, h, w).transpose(1, 2)
+        return out
 
     def affine(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Return what evaluation multiplies by and adds, (C,) each."""
@@ -647,7 +669,7 @@ def merge_tokens(
     size_even, size_odd = sizes[:, ::2], sizes[:, 1::2]
     unit_even, unit_odd = (functional.normalize(_wide(part[..., :leading]), dim=-1) for part in (even, odd))
     best, partner = (unit_even @ unit_odd.transpose(1, 2)).max(2)
-    order = torch.argsort(best, dim=1, descending=True, stable=True)
+    order = best.topk(best.shape[1], 1).indices
     merged, kept = order[:, :count], order[:, count:].sort(1).values
     target = partner.gather(1, merged)
     weight = size_even.gather(1, merged)
