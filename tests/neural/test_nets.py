@@ -228,6 +228,7 @@ def test_the_operator_says_what_it_reads(files):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of the exporter's own
 @pytest.mark.parametrize("kind", ["mch", "edh", "region_net", "anchor_refiner", "task_generator"])
 def test_an_exported_program_gives_what_the_network_gives(files, kind, tmp_path):
     found = export(files[kind], "torch", tmp_path / "net.pt2")
