@@ -313,3 +313,17 @@ def test_identities_of_large_arrays_tell_every_bit_and_every_place_apart():
         changed.reshape(-1)[place] ^= bit
         known.add(ArraySource(changed).identity())
     assert len(known) == 6
+
+
+def test_identities_tell_arrays_apart_that_differ_in_the_highest_bits_alone():
+    array = np.random.default_rng(6).standard_normal((64, 128, 16))
+    two_signs = array.copy()
+    two_signs.reshape(-1)[[1000, 5000]] *= -1
+    assert len({ArraySource(frames).identity() for frames in (array, -array, two_signs)}) == 3
+    steps = np.zeros((2, 8192))
+    known = {ArraySource(steps).identity()}
+    for place in range(1, 200):  # powers of two differ in nothing but the exponent
+        steps[:] = 0
+        steps[0, [place, 2 * place]] = 2.0 ** (place % 7), 0.5
+        known.add(ArraySource(steps).identity())
+    assert len(known) == 200

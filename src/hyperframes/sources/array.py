@@ -61,17 +61,19 @@ def exact_rate(value: Any) -> Fraction:
 
 
 def _condensed(array: Array) -> bytes:
-    """Return what is to be digested of the bytes of `array`: for every 64 KiB a sum of 64 bits, and the rest.
+    """Return what is to be digested of the bytes of `array`: for every 64 KiB two sums of 64 bits, and the rest.
 
-    Each number is multiplied by a fixed odd one of its place, so that two arrays which differ have the same sums about once
-    in 2**64 cases. It takes a fifth of the time of a digest of all bytes.
+    Each number is multiplied by a fixed odd one of its place. Of a high bit the product keeps little: of the highest, not
+    even its place, so that turned signs would cancel. Hence the second sum, over the numbers with their bytes in reverse
+    order: where two arrays differ, one of the two sees it low. Together they are equal for arrays that differ about once
+    in 2**56 cases or fewer. It takes a third of the time of a digest of all bytes.
     """
     data = np.frombuffer(array.reshape(-1).view(np.uint8).data, np.uint8) if array.size else np.empty(0, np.uint8)
     whole = len(data) // (8 * _CONDENSED)
-    places = np.random.default_rng(0).integers(0, 1 << 63, _CONDENSED, np.uint64) * np.uint64(2) + np.uint64(1)
-    sums = np.empty(whole, np.uint64)
+    places = np.random.default_rng(0).integers(0, 1 << 63, (2, _CONDENSED), np.uint64) * np.uint64(2) + np.uint64(1)
+    sums = np.empty((whole, 2), np.uint64)
     for block, numbers in enumerate(data[: whole * 8 * _CONDENSED].view(np.uint64).reshape(whole, _CONDENSED)):
-        sums[block] = np.dot(numbers, places)
+        sums[block] = np.dot(numbers, places[0]), np.dot(numbers.byteswap(), places[1])
     return sums.tobytes() + data[whole * 8 * _CONDENSED :].tobytes()
 
 
