@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from hyperframes.drivers.cuts import MIN_GROUPS, SEGMENTS_A_WORKER, Multiple, place_cuts
 from hyperframes.frames import FrameSpec
-from hyperframes.pipeline import Port
+from hyperframes.plan import Port
 
 SPEC = FrameSpec.array((4, 6), np.uint8)
 

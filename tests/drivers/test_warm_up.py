@@ -15,7 +15,8 @@ from hyperframes.drivers.recorder import Recorder
 from hyperframes.frames import EVENT_NAMES, FrameSpec
 from hyperframes.operators import Contract, Operator, Output, Worker, create, frames_out
 from hyperframes.packing import Halo
-from hyperframes.pipeline import Pipeline, plan_pipeline
+from hyperframes.pipeline import Pipeline
+from hyperframes.plan import plan_pipeline
 from hyperframes.sources import ArraySource
 
 

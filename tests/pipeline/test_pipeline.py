@@ -9,7 +9,8 @@ from hyperframes.errors import PipelineError, RegistryError
 from hyperframes.frames import Field, FrameSpec, RecordSpec
 from hyperframes.operators import Contract, Operator, Output
 from hyperframes.packing import Halo
-from hyperframes.pipeline import Pipeline, Stage, plan_pipeline
+from hyperframes.pipeline import Pipeline, Stage
+from hyperframes.plan import plan_pipeline
 
 ROWS = {"source": FrameSpec.array((4,), np.float64)}
 

@@ -28,7 +28,7 @@ from hyperframes.frames import Array, FrameSpec
 from hyperframes.operators import Worker
 from hyperframes.packing import Header, Hyperframe
 from hyperframes.packing.slab import map_planes, plane_offsets
-from hyperframes.pipeline import Plan, Range
+from hyperframes.plan import Plan, Range
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hyperframes.pipeline import Port
+from hyperframes.plan import Port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from hyperframes.drivers.setup import Setup
     from hyperframes.frames import Array
-    from hyperframes.pipeline import Range
+    from hyperframes.plan import Range
     from hyperframes.sinks import Target
 
 __all__ = ["MIN_GROUPS", "Cuts", "Multiple", "find_cuts", "place_cuts"]

@@ -18,7 +18,7 @@ from hyperframes.errors import PipelineError
 from hyperframes.frames import Clip, FrameSpec, Records
 from hyperframes.packing import Hyperframe, SlabPool
 from hyperframes.packing.assemble import blank_missing
-from hyperframes.pipeline import Pipeline, Plan, plan_pipeline
+from hyperframes.plan import Plan, plan_pipeline
 from hyperframes.scheduling import Scheduler, StageGraph, StageNode
 from hyperframes.scheduling.events import (
     Cancel,
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hyperframes.operators import Worker
+    from hyperframes.pipeline import Pipeline
 
 __all__ = ["Crew", "Dispatch", "Entry", "LivePlan", "check_spatial", "plan_for", "values_of"]
 

@@ -17,7 +17,7 @@ from hyperframes.errors import OperatorError
 from hyperframes.frames import Array, Clip, FrameSpec, Records, RecordSpec
 from hyperframes.operators import State, View, Worker
 from hyperframes.packing import Halo, Header, Hyperframe, Slab, window
-from hyperframes.pipeline import Group, Plan, PlannedStage, Range
+from hyperframes.plan import Group, Plan, PlannedStage, Range
 from hyperframes.scheduling import step_size
 
 if TYPE_CHECKING:

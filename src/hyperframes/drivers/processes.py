@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from hyperframes.operators import Worker
     from hyperframes.packing import Slab
-    from hyperframes.pipeline import Plan
+    from hyperframes.plan import Plan
 
 __all__ = [
     "RemoteRunner",

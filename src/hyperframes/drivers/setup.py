@@ -24,7 +24,8 @@ from hyperframes.frames import FrameSpec, RecordSpec
 from hyperframes.media import Passthrough
 from hyperframes.packing import Halo, Ranges, core_ranges, ranges, slab_capacity
 from hyperframes.packing.slab import plane_offsets
-from hyperframes.pipeline import Pipeline, Plan, plan_pipeline
+from hyperframes.pipeline import Pipeline
+from hyperframes.plan import Plan, plan_pipeline
 from hyperframes.scheduling import MODEST_BYTES, SizeChoice, choose_size, modest_size, worker_counts
 from hyperframes.sinks import CallbackSink, MemorySink, NullSink, Sink, Target, open_sink
 from hyperframes.sources import Source, open_source

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from hyperframes.operators.samplewise import SampleKernel
     from hyperframes.packing import Boundary, Halo
-    from hyperframes.pipeline import Group, Plan, PlannedStage, Range
+    from hyperframes.plan import Group, Plan, PlannedStage, Range
 
 __all__ = ["Held", "TiledChain", "runs_in_tiles", "tile_bytes"]
 
