@@ -199,6 +199,13 @@ def test_a_layout_with_other_results_is_measured_and_never_chosen():
     assert any("NCHW" in line and "other results" in line for line in summary(found))
 
 
+def test_a_clip_on_which_layouts_happen_to_agree_does_not_make_them_alike():
+    black = pipeline_of(np.zeros_like(COLOURS), ["bilateral"])
+    found = sweep(black, sizes=(8, 64), workers=[1], measure=quicker_in("NCHW", 3.0))
+    assert found.unlike == ("NCHW",)
+    assert found.layout == "NHWC"
+
+
 def test_a_layout_that_an_operator_refuses_is_invalid_with_its_reason():
     found = in_colour(chain=["stabilize"])
     assert found.layout == "NHWC"

@@ -10,12 +10,14 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from hyperframes.drivers import run, set_up
 from hyperframes.drivers.machine import available_memory, machine_facts
 from hyperframes.drivers.profile import Costs, Profile, ProfileKey, profile_key
 from hyperframes.drivers.quantity import bytes_text, count_text, rate_text, seconds_text
 from hyperframes.errors import PipelineError
-from hyperframes.frames import Records
+from hyperframes.frames import PIXEL_FORMATS, Clip, Records
 from hyperframes.packing import Halo
 from hyperframes.pipeline import check_choice
 from hyperframes.scheduling.sizing import knee, sweep_sizes
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from hyperframes.drivers.setup import Setup
-    from hyperframes.frames import Clip
+    from hyperframes.frames import Array
     from hyperframes.instruments import Observation
     from hyperframes.pipeline import Pipeline
 
@@ -45,6 +47,8 @@ ROUNDS = 3
 REPETITIONS = 3
 ALIKE_FRAMES = 40
 """Frames over which results in two layouts are compared."""
+NOISE_FRAMES = 3
+"""Frames of noise over which they are, too."""
 
 
 class Measurement(NamedTuple):
@@ -397,13 +401,32 @@ def _turned(pipeline: Pipeline, layout: str) -> Pipeline:
 
 
 def _alike(one: Pipeline, other: Pipeline, sample: Clip) -> bool:
-    """Return whether two pipelines make the same of the sample, bit for bit."""
-    results = []
-    for pipeline in (one, other):
-        worked = _pipeline(pipeline, Repeated(sample, min(ALIKE_FRAMES, len(sample.pts))), 8, 1)
-        results.append(run(worked.replace(sinks=dict.fromkeys(worked.sinks, MemorySink()))).value)
-    first, second = (r.columns.values() if isinstance(r, Records) else r.planes for r in results)
-    return all(a.dtype == b.dtype and a.tobytes() == b.tobytes() for a, b in zip(first, second, strict=True))
+    """Return whether two pipelines make the same of the sample and of noise, bit for bit.
+
+    Most operators make the same of a dark or a grey picture in any layout.
+    """
+    for clip in (sample, _noise(sample)):
+        results = []
+        for pipeline in (one, other):
+            worked = _pipeline(pipeline, Repeated(clip, min(ALIKE_FRAMES, len(clip.pts))), 8, 1)
+            results.append(run(worked.replace(sinks=dict.fromkeys(worked.sinks, MemorySink()))).value)
+        first, second = (r.columns.values() if isinstance(r, Records) else r.planes for r in results)
+        if not all(a.dtype == b.dtype and a.tobytes() == b.tobytes() for a, b in zip(first, second, strict=True)):
+            return False
+    return True
+
+
+def _noise(sample: Clip) -> Clip:
+    """Return a few frames of the sample's form, in which every sample is by chance."""
+    numbers, spec, length = np.random.default_rng(0), sample.spec, min(NOISE_FRAMES, len(sample.pts))
+
+    def plane(shape: tuple[int, ...]) -> Array:
+        if spec.dtype.kind == "f":
+            return numbers.random((length, *shape)).astype(spec.dtype)
+        bits = min(PIXEL_FORMATS[spec.pixel_format].bits, 8 * spec.dtype.itemsize - (spec.dtype.kind == "i"))
+        return numbers.integers(0, 1 << bits, (length, *shape)).astype(spec.dtype)
+
+    return Clip(tuple(map(plane, sample.spec.shapes)), sample.pts[:length], sample.index[:length], spec)
 
 
 def _set_up(pipeline: Pipeline, sample: Clip, workers: int = 1) -> Setup:
