@@ -115,7 +115,8 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 
 
 def _check_count(name: str, value: int | str, what: str) -> None:
-    if value != "auto" and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+    automatic = isinstance(value, str) and value == "auto"  # arrays compare one by one
+    if not automatic and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
         raise PipelineError(
             f"{what}: expected 'auto' or a whole number of at least 1, got {value!r}",
             got=value,

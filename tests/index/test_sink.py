@@ -32,6 +32,18 @@ def test_many_rows_are_several_fragments_in_order(tmp_path, monkeypatch):
     assert len(list((tmp_path / "out.lance" / "data").iterdir())) == 3
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_vectors_with_numbers_that_are_none_are_written_as_they_are(dtype, tmp_path, monkeypatch):
+    monkeypatch.setattr(sink, "_GROUP_ROWS", 8)
+    rows = np.arange(60, dtype=dtype).reshape(20, 3)
+    rows[[2, 11], 1] = np.nan
+    rows[3] = np.inf
+    hf.run(rows, "every:n=1", to=tmp_path / "out.lance", size=5)
+    table = means(tmp_path / "out.lance")
+    assert table["row"].to_pylist() == list(range(20))
+    np.testing.assert_array_equal(np.array(table["values"].to_pylist(), dtype), rows)
+
+
 def test_what_is_no_table_of_its_own_is_not_replaced(tmp_path):
     hf.open_index(tmp_path / "library.lance").add(spans())
     with pytest.raises(SinkError, match=r"library.lance: it holds descriptors") as caught:

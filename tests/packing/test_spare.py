@@ -38,6 +38,22 @@ def test_a_map_that_somebody_still_looks_at_is_not_used_again():
     assert len(slabs._spare) <= 1
 
 
+@pytest.mark.parametrize("kept", ["a view", "a slot", "a memoryview", "bytes of another type"])
+def test_whatever_way_somebody_looks_at_a_map_it_is_not_used_again(kept):
+    slab = Slab(SPEC, 8, shared=False)
+    slab.planes[0][...] = 7
+    looks = {
+        "a view": lambda slab: slab.planes[0][2:4, ::3],
+        "a slot": lambda slab: slab.slot(5),
+        "a memoryview": lambda slab: memoryview(slab.planes[0])[6:],
+        "bytes of another type": lambda slab: np.frombuffer(slab.planes[0], np.uint32),
+    }[kept](slab)
+    before = np.asarray(looks).tobytes()
+    del slab
+    Slab(SPEC, 8, shared=False).planes[0][...] = 9
+    assert np.asarray(looks).tobytes() == before
+
+
 def test_a_run_of_another_kind_gives_back_what_the_last_one_left():
     frames = np.arange(40 * 64 * 64, dtype=np.uint8).reshape(40, 64, 64)
     for _ in range(2):

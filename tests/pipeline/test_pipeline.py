@@ -139,6 +139,12 @@ def test_unknown_options_and_choices_are_named():
         Pipeline.of("x", [], range=(9, 3))
 
 
+@pytest.mark.parametrize("name", ["size", "workers"])
+def test_a_count_that_is_an_array_is_refused_as_what_it_is(name):
+    with pytest.raises(PipelineError, match=r"expected 'auto' or a whole number of at least 1, got array\(\[1, 2\]\)"):
+        Pipeline.of("x", [], **{name: np.array([1, 2])})
+
+
 @pytest.mark.requirement("A111")
 def test_the_fingerprint_changes_with_whatever_changes_results_and_with_nothing_else():
     base = plan("temporal_mean:radius=2").fingerprint

@@ -117,8 +117,12 @@ class LanceSink(Sink):
         columns["row"] = np.arange(self._num_rows, self._num_rows + self._num_waiting)
         self._num_rows, self._num_waiting = self._num_rows + self._num_waiting, 0
         arrays = [arrow_column(pa, columns[field.name], field.type) for field in self._schema]
+        table = pa.Table.from_arrays(arrays, schema=self._schema)
         with self._giving_up_on_errors():
-            self._table.add(pa.Table.from_arrays(arrays, schema=self._schema))
+            if _any_nan(columns):  # plain adding refuses vectors that hold one; no row is there yet
+                self._table.merge_insert("row").when_not_matched_insert_all().execute(table)
+            else:
+                self._table.add(table)
 
     def close(self) -> str:
         """Write the last fragment and give the folder its name."""
@@ -148,6 +152,11 @@ class LanceSink(Sink):
             if isinstance(error, OSError | RuntimeError | ValueError) and not isinstance(error, HyperframesError):
                 raise SinkError(f"cannot write {self.name}: {reason_of(error)}", sink=self.name) from error
             raise
+
+
+def _any_nan(columns: dict[str, Array]) -> bool:
+    """Whether a vector holds a NaN."""
+    return any(c.ndim > 1 and c.dtype.kind == "f" and bool(np.isnan(c).any()) for c in columns.values())
 
 
 def _is_ours(lancedb: Any, path: Path) -> bool:

@@ -67,7 +67,14 @@ class Slab:
             _keep_spare(memory)
 
 
-_OWN_REFERENCES: Final = 3  # of a map in `Slab.__del__`: the slab's, the variable's and the call's
+def _own_references() -> int:
+    """Return what `Slab.__del__` counts for a map that nobody else holds: from Python 3.14 on, calls hold nothing."""
+    slab = [object()]
+    memory = slab[0]
+    return sys.getrefcount(memory)
+
+
+_OWN_REFERENCES: Final = _own_references()
 _SPARE_MOST: Final = 512 << 20
 _SPARE_RESULTS: Final = 2 << 30  # of them at most; and at most an eighth of the machine's memory
 _LEAST_RESULT: Final = 4 << 20  # bytes: smaller ones are the allocator's
