@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -197,6 +198,91 @@ def test_what_was_sealed_when_a_run_was_killed_is_worked_on_by_the_next(tmp_path
     assert stats["captured"] == stats["delivered"] == 41
     frames = np.concatenate([one.hyperframe.data for one in rebuilt(tmp_path)[1][:10]])
     np.testing.assert_array_equal(frames, wanted)
+
+
+_RESTLESS = """
+import os, sys, time, numpy as np, hyperframes as hf
+from pathlib import Path
+from hyperframes.drivers.live_journal import LiveJournal
+from hyperframes.drivers.replay import unfinished
+from hyperframes.media.recording import Recorder
+folder, first = Path(sys.argv[1]), int(sys.argv[2])
+told = os.open(folder / "told", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+class Telling:
+    def observe(self, observation):
+        if observation["kind"] == "sealed":
+            ids = ",".join(map(str, observation["frame_ids"].tolist()))
+            os.write(told, f"sealed {observation['hyperframe']} {observation['streams'][0]} {ids}\\n".encode())
+
+@hf.operator
+def slow(frames):
+    time.sleep(0.003)
+    return frames
+
+def deliver(result):
+    os.write(told, f"delivered {result.sequence} {result.stream} {result.frame_id}\\n".encode())
+
+left = unfinished(folder / "live.journal", folder / "rec") if first else []
+journal = LiveJournal(folder / "live.journal")
+live = hf.LiveRuntime(packing=hf.Packing(size=4, timeout=0.05), operator=slow, on_result=deliver, ttl=1000.0, queue=1000,
+                      instruments=(journal, Telling()), recorder=Recorder(folder / "rec"), resume=left,
+                      first_sequence=journal.next_sequence).start()
+frames = np.random.default_rng(0).integers(1, 256, (16, 12, 16, 3), np.uint8)
+for number in range(first, first + 100_000):
+    for name in ("cam0", "cam1"):
+        live.feed(name, frames[number % 16], frame_id=number, timestamp=1000 + number / 30)
+    if number == first + 40:
+        print("under way", flush=True)
+    time.sleep(0.001)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.requirement("B91")
+def test_runs_killed_at_any_moment_lose_nothing_that_was_sealed(tmp_path):
+    """Also not what was sealed after the last transaction of the journal: its frames are in the recording."""
+    root = Path(__file__).parents[2]
+    environment = {**os.environ, "PYTHONPATH": str(root / "src")}
+    unwritten = 0
+    for kill, after_seconds in enumerate((0.0, 0.13, 0.31, 0.07)):
+        command = [sys.executable, "-c", _RESTLESS, str(tmp_path), str(kill * 1_000_000)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as victim:
+            assert victim.stdout.readline() == b"under way\n"
+            time.sleep(after_seconds)  # a kill at another place between two transactions
+            victim.send_signal(signal.SIGKILL)
+        with contextlib.closing(sqlite3.connect(f"file:{tmp_path / 'live.journal'}?mode=ro", uri=True)) as db:
+            written = {number for (number,) in db.execute("SELECT number FROM hyperframes")}
+        sealed, _ = _told(tmp_path)
+        unwritten += len(sealed.keys() - written)
+        with JournalReader(tmp_path / "live.journal") as reader:
+            assert sealed.keys() <= {life.sequence for life in reader.find().hyperframes}
+    assert unwritten, "no kill came between a seal and its transaction: the test shows nothing"
+    results = []
+    rebuilt_ones = unfinished(tmp_path / "live.journal", tmp_path / "rec")
+    with recorded_run(tmp_path, resume=rebuilt_ones, packing=hf.Packing(size=4), on_result=results.append):
+        pass
+    sealed, delivered = _told(tmp_path)
+    delivered |= {(result.stream, result.frame_id) for result in results}
+    wanted = {(stream, frame_id) for stream, ids in sealed.values() for frame_id in ids}
+    assert len(wanted) > 4 * 2 * 40
+    assert wanted <= delivered
+    with JournalReader(tmp_path / "live.journal") as reader:
+        assert reader.unfinished() == []
+        numbers = [life.sequence for life in reader.find().hyperframes]
+    assert numbers == sorted(set(numbers))
+
+
+def _told(folder):
+    """Return what killed runs told: frames of each sealed hyperframe, and the frames that were delivered."""
+    sealed, delivered = {}, set()
+    for line in (folder / "told").read_text().splitlines():
+        kind, sequence, stream, ids = line.split()
+        if kind == "sealed":
+            sealed[int(sequence)] = stream, [int(number) for number in ids.split(",")]
+        else:
+            delivered.add((stream, int(ids)))
+    return sealed, delivered
 
 
 def test_the_command_line_resumes(tmp_path, capsys):

@@ -106,6 +106,8 @@ class Entry:
     """What its operators took; -1 before they ran."""
     released: bool = False
     dropped: str = ""
+    ended: threading.Event | None = None
+    """Set at its end, where somebody waits for it: an earlier run had sealed it, and it is never given up for lack of time."""
     _told: dict[str, Any] | None = None
 
     @property
@@ -385,7 +387,9 @@ class Dispatch:
         size = entry.frames
         self._observe("queued", entry)
         deadline: int | None = None
-        if self.ttl_ns is not None:
+        if entry.ended is not None:
+            pass
+        elif self.ttl_ns is not None:
             deadline = entry.opened_ns + self.ttl_ns
         elif self._expires:
             deadline = entry.sealed_ns + TTL_NS
@@ -596,6 +600,8 @@ class Dispatch:
         self._give_back(entry)
         self._note_delivered(entry)
         self._step(MemoryFreed(1))
+        if entry.ended is not None:
+            entry.ended.set()
 
     def _give_back(self, entry: Entry) -> None:
         if entry.job is not None:
@@ -616,6 +622,8 @@ class Dispatch:
         self._observe("dropped", entry, reason=reason, error=None if entry.error is None else str(entry.error))
         if entry.sequence not in self.entries:
             self._free_input(entry)
+        if entry.ended is not None:
+            entry.ended.set()
 
     def _release(self, sequence: int) -> None:
         entry = self.entries[sequence]

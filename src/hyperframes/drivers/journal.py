@@ -377,6 +377,19 @@ class Journal:
             self._db.executemany(_PUT_STATE, [(run, *state) for state in states])
             self._db.executemany(_PUT_UNWRITTEN, [(run, *gap) for gap in unwritten])
 
+    def adopt(self, lives: Iterable[Life]) -> None:
+        """Write the seals of the last run that a kill kept from being written; what is there stays as it is."""
+        with self._told(), self._transaction():
+            run, oldest = self._db.execute(
+                "SELECT (SELECT max(run) FROM runs), (SELECT coalesce(min(number), 0) FROM hyperframes)"
+            ).fetchone()
+            if run is None:  # it was killed before its first transaction
+                values = ("", "live", 0, "{}", time.time_ns())
+                columns = "id, driver, size, facts, began_ns"
+                run = self._db.execute(f"INSERT INTO runs ({columns}) VALUES (?, ?, ?, ?, ?)", values).lastrowid
+            rows = [(life.sequence, run, *_values(life)) for life in lives if life.sequence >= oldest]
+            self._db.executemany(_PUT_LIVE.replace("REPLACE", "IGNORE", 1), rows)
+
     def next_sequence(self) -> int:
         """Return the number of the next hyperframe: one more than the last that was written down."""
         with self._told():

@@ -6,11 +6,12 @@ import contextlib
 import datetime
 import json
 import sqlite3
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, astuple, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Self
 
 from hyperframes.drivers.journal import VERSION, Life
 from hyperframes.drivers.journal_where import Condition, compile_where
+from hyperframes.drivers.seals import read_seals
 from hyperframes.errors import SourceError
 
 if TYPE_CHECKING:
@@ -127,6 +128,7 @@ class JournalReader:
         self._db = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", 2.0, uri=True)
         try:
             self._check()
+            self._add_seals()
         except BaseException:
             self._db.close()
             raise
@@ -138,6 +140,29 @@ class JournalReader:
             is_journal = self._db.execute(query).fetchone()[0]
         if not is_journal or found != VERSION:
             raise self._wrong(f"it is of version {found}: expected {VERSION}" if is_journal else "it is no journal")
+
+    def _add_seals(self) -> None:
+        """Let every question see what was sealed and is in no transaction yet: a killed run may have left it."""
+        left = read_seals(self.path)
+        with self._told():
+            if not left or not self._is_missing(left):
+                return
+            self._db.execute("CREATE TEMP TABLE sealed AS SELECT * FROM main.hyperframes LIMIT 0")
+            oldest = self._db.execute("SELECT coalesce(min(number), 0) FROM main.hyperframes").fetchone()[0]
+            run = self._db.execute("SELECT coalesce(max(run), 1) FROM runs").fetchone()[0]
+            query = f"INSERT INTO sealed (number, run, {', '.join(_COLUMNS)}) VALUES (?, ?, {', '.join('?' * len(_COLUMNS))})"
+            rows = [(life.sequence, run, *astuple(life)) for life in left if life.sequence >= oldest]
+            self._db.executemany(query, rows)
+            self._db.commit()  # or every later question would be answered as of now
+            self._db.execute(
+                "CREATE TEMP VIEW hyperframes AS SELECT * FROM main.hyperframes UNION ALL SELECT * FROM sealed "
+                "WHERE NOT EXISTS (SELECT 1 FROM main.hyperframes AS written WHERE written.number = sealed.number)"
+            )
+
+    def _is_missing(self, left: list[Life]) -> bool:
+        query = "SELECT number FROM main.hyperframes WHERE number >= ?"
+        written = {number for (number,) in self._db.execute(query, (left[0].sequence,))}
+        return any(life.sequence not in written for life in left)
 
     def __enter__(self) -> Self:
         return self

@@ -108,8 +108,9 @@ class LiveRuntime:
     recorder : Recorder, optional
         Keeps what comes in: packets of cameras as they are, other frames without loss (FFV1, by whoever pushes them).
     resume : iterable of Rebuilt
-        What an earlier run had sealed and not brought to an end (`hyperframes.drivers.replay.unfinished`): worked on before
-        any new frame, under its old numbers; its frames count as captured once more.
+        What an earlier run had sealed and not brought to an end (`hyperframes.drivers.replay.unfinished`): worked on by
+        `start`, before any new frame, under its old numbers, never given up for lack of room or time; its frames count as
+        captured once more.
     run_id : str, optional
         The front of every hyperframe's id; default: made up.
     first_sequence : int
@@ -171,6 +172,7 @@ class LiveRuntime:
         self.pace = pace
         self._recorder = recorder
         self._resume = resume
+        self._resuming: deque[Entry] = deque()
         self.warnings: list[str] = []
         """What users should know: what could not be resumed."""
         self._queue, self._ttl, self._on_gap = queue, ttl, on_gap
@@ -226,11 +228,27 @@ class LiveRuntime:
         self._tell("began", run=self.id, settings=self.settings())
         self._crew.begin(lambda wait: self._coordinator.turn(wait=wait))
         stations = {name: self._add(name, 0) for name in self._sources}  # all of them, before the first frame comes
-        for one in self._resume:
-            self._work_on(one)
+        self._work_off()
         for name, station in stations.items():
             self._capture(station, self._sources[name], {"pace": self.pace})
         return self
+
+    def _work_off(self) -> None:
+        """Work on what was sealed before, no more at once than the workers take: so the queue cannot give it up."""
+        for one in self._resume:
+            if self._state != "running" or self._over.is_set():
+                return  # what is left stays in the journal as it is
+            self._work_on(one)
+            while len(self._resuming) > self._running:
+                self._wait_for_oldest()
+        while self._resuming:
+            self._wait_for_oldest()
+
+    def _wait_for_oldest(self) -> None:
+        ended = self._resuming[0].ended
+        assert ended is not None  # as those have that were sealed before
+        self._crew.wait(ended, None)
+        self._resuming.popleft()
 
     def _work_on(self, one: Rebuilt) -> None:
         """Take a hyperframe that was sealed before."""
@@ -253,10 +271,12 @@ class LiveRuntime:
             sealed_ns=now,
             sequence=header.sequence,
             frames=int(np.count_nonzero(hyperframe.mask[hyperframe.core])),
+            ended=threading.Event(),
         )
         for station, count in entry.counts():
             for _ in range(count):
                 station.account.take()
+        self._resuming.append(entry)
         self._coordinator.post(partial(self._take, entry))
 
     def stop(self, *, drain: bool = True, timeout: float | None = 10.0) -> dict[str, Any]:
@@ -654,6 +674,9 @@ class LiveRuntime:
         """End the run for a bug: otherwise everybody would wait."""
         self._fault = error
         self._let_go()
+        for entry in tuple(self._resuming):
+            if entry.ended is not None:
+                entry.ended.set()
         self._over.set()
 
     def _goes_on(self) -> bool:

@@ -1,8 +1,9 @@
 """The Journal of a live run: an instrument that writes down every hyperframe from its seal to its end.
 
 `observe` puts what it is told in a bounded queue and returns; a thread of its own writes what came in a fifth of a second
-in one transaction. A disk that is full or fails never stops the run: what could not be written is counted, told, and
-written down as missing once there is room again.
+in one transaction. Where the run records its frames, seals are with the operating system before `observe` returns
+(`SealLog`), so that a kill takes nothing that was sealed. A disk that is full or fails never stops the run: what could not
+be written is counted, told, and written down as missing once there is room again.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from hyperframes.drivers.journal import Journal, Life
+from hyperframes.drivers.seals import SealLog, read_seals, remove_seals
 from hyperframes.errors import SinkError, without_credentials
 
 if TYPE_CHECKING:
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["LiveJournal", "Retention"]
 
 COMMIT_SECONDS = 0.2
-"""Between two transactions; what a kill can take with it."""
+"""Between two transactions; what a kill can take with it, of seals only where nothing is recorded."""
 RETRY_SECONDS = 1.0
 RETAIN_SECONDS = 10.0
 MAX_WAITING = 50_000
@@ -97,6 +99,12 @@ class LiveJournal:
         self.num_written = 0
         self.failing = ""
         self._journal = Journal(path, shared=True)
+        if left := read_seals(path):
+            self._journal.adopt(left)
+        remove_seals(path)
+        self._seals: SealLog | None = None
+        self._sealing = threading.Lock()  # held to write a seal down and to go on in the other file
+        self._is_written = True  # all that stands in the file written before
         self.next_sequence = self._journal.next_sequence()
         self._waiting: deque[Observation] = deque()
         self._max_waiting = max_waiting
@@ -119,11 +127,34 @@ class LiveJournal:
         self.close()
 
     def observe(self, observation: Observation) -> None:
-        """Take note of one observation; never waits."""
+        """Take note of one observation; never waits, but for the seal of frames that are recorded to be written."""
+        if observation["kind"] == "sealed" and self._seals is not None:
+            self._seal(self._seals, observation)
+            return
+        if observation["kind"] == "began" and (observation.get("settings") or {}).get("record"):
+            self._begin_seals()
+        self._put(observation)
+
+    def _put(self, observation: Observation) -> None:
         if len(self._waiting) < self._max_waiting:
             self._waiting.append(observation)
         else:
             self.num_lost += 1
+
+    def _begin_seals(self) -> None:
+        try:
+            self._seals = SealLog(self.path)
+        except OSError as error:
+            self.failing = self._why = f"seals cannot be written at once: {error.strerror}"
+
+    def _seal(self, seals: SealLog, observation: Observation) -> None:
+        life = _life_of(observation)
+        with self._sealing:
+            try:
+                seals.append(life)
+            except OSError as error:  # a kill may take it now, as without a recording
+                self.failing = self._why = f"seals cannot be written at once: {error.strerror}"
+            self._put({"kind": "sealed", "hyperframe": life.sequence, "life": life, "unix_ns": life.sealed_ns})
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -144,6 +175,10 @@ class LiveJournal:
         """Write what waits, and close the file; safe to call twice."""
         self._closing.set()
         self._thread.join()
+        with self._sealing:
+            seals, self._seals = self._seals, None
+        if seals is not None:
+            seals.close(written=self._is_written and not self._waiting)
         self._journal.close()
 
     # The thread ---------------------------------------------------------------------------------------------------------
@@ -158,7 +193,11 @@ class LiveJournal:
 
     def _write(self) -> None:
         """Write what came since the last time; what cannot be written waits, as long as there is room for it."""
+        if self._seals is not None and self._is_written:
+            with self._sealing:
+                self._seals.turn()
         room = self._max_waiting - self._batch.size
+        self._is_written = len(self._waiting) <= room
         for _ in range(min(len(self._waiting), room)):
             observation = self._waiting.popleft()
             kind = observation["kind"]
@@ -176,6 +215,8 @@ class LiveJournal:
         if self._tried(lambda: self._commit(batch)):
             self.num_written += batch.size
             self._batch = batch.carried_on()
+        else:
+            self._is_written = False
 
     def _commit(self, batch: _Batch) -> None:
         assert self._run is not None  # it began
@@ -259,7 +300,7 @@ class _Batch:
     def _hyperframe(self, kind: str, observation: Observation) -> None:
         sequence = observation["hyperframe"]
         if kind == "sealed":
-            life = self.open[sequence] = _life_of(observation)
+            life = self.open[sequence] = observation.get("life") or _life_of(observation)
         else:
             found = self.open.get(sequence)
             if found is None:
