@@ -26,7 +26,9 @@ import numpy as np
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks" / "rivals")]
+
+import machine
 
 
 class Counts:
@@ -35,6 +37,15 @@ class Counts:
     def __init__(self, cameras: int) -> None:
         self.frames = [0] * cameras
         self.ages_ns: list[int] = []
+        self.stats = dict
+        """What a live run says of itself."""
+        self.stale: list[float] = []
+        """When the first camera was said to be stale, by the monotonic clock."""
+
+    def observe(self, observation) -> None:
+        """Take note of what a live run tells (Instrument)."""
+        if observation["kind"] == "stream" and (observation["stream"], observation["state"]) == ("cam0", "stale"):
+            self.stale.append(time.monotonic())
 
     def called_back(self, camera: int, since_ns: int | None) -> None:
         self.frames[camera] += 1
@@ -84,7 +95,8 @@ def live(urls, counts):
     def on_result(result):
         counts.called_back(place[result.stream], result.pts_ns)
 
-    runtime = hf.LiveRuntime(names, packing=hf.Packing(kind="spatial"), on_result=on_result)
+    runtime = hf.LiveRuntime(names, packing=hf.Packing(kind="spatial"), on_result=on_result, instruments=(counts,))
+    counts.stats = runtime.stats
     runtime.start()
     return lambda: runtime.stop(drain=False)
 
@@ -150,7 +162,7 @@ AGES = {"capture": "camera", "live": "camera", "pyav": "read", "opencv": "read"}
 
 def measure(counts, seconds, healthy):
     """Return what happened in `seconds`: frames/s of the cameras `healthy`, processor time a frame, age of frames."""
-    before, cpu = list(counts.frames), time.process_time()
+    stats, before, cpu = counts.stats(), list(counts.frames), time.process_time()
     counts.ages_ns.clear()
     began = time.monotonic()
     time.sleep(seconds)
@@ -158,7 +170,11 @@ def measure(counts, seconds, healthy):
     ages = sorted(counts.ages_ns)
     rates = [(after - start) / elapsed for start, after in zip(before, counts.frames, strict=True)]
     frames = sum(counts.frames) - sum(before)
+    dropped, was = counts.stats().get("dropped", {}), stats.get("dropped", {})
     return {
+        "dropped": {
+            reason: count - was.get(reason, 0) for reason, count in dropped.items() if count > was.get(reason, 0)
+        },
         "frames_per_second": sum(rates[i] for i in healthy),
         "slowest": min(rates[i] for i in healthy),
         "cpu_us_a_frame": cpu / max(frames, 1) * 1e6,
@@ -179,8 +195,15 @@ def child(name, base, cameras, seconds):
     result["healthy"] = measure(counts, seconds, range(cameras))
     result["rss_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print("measured", flush=True)  # noqa: T201 - the parent reads it
-    if cameras > 1 and sys.stdin.readline():
+    if cameras > 1 and (frozen := sys.stdin.readline()):
         result["one_frozen"] = measure(counts, seconds, range(1, cameras))
+        told = [at - float(frozen) for at in counts.stale if at > float(frozen)]
+        print("measured", flush=True)  # noqa: T201 - the parent reads it
+        thawed, seen = float(sys.stdin.readline()), counts.frames[0]
+        while counts.frames[0] == seen and time.monotonic() - thawed < 10:
+            time.sleep(0.005)
+        back = time.monotonic() - thawed if counts.frames[0] > seen else None
+        result["frozen"] = {"told_after_seconds": told[0] if told else None, "back_after_seconds": back}
     print(json.dumps(result), flush=True)  # noqa: T201 - the parent reads it
     sys.stdout.flush()
     threading.Timer(5, lambda: __import__("os")._exit(0)).start()  # a reader that hangs must not hold the others up
@@ -202,13 +225,13 @@ def contend(name, cameras_server, cameras, seconds):
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline() == "measured\n", f"{name} ended with {process.wait()}"
         if cameras > 1:
-            cameras_server("freeze", 0)
-        process.stdin.write("frozen\n")
-        process.stdin.flush()
-        result = json.loads(process.stdout.readline())
-        if cameras > 1:
-            cameras_server("thaw", 0)
-    return result
+            for what in ("freeze", "thaw"):
+                cameras_server(what, 0)
+                process.stdin.write(f"{time.monotonic()}\n")  # one clock for all processes
+                process.stdin.flush()
+                if what == "freeze":
+                    assert process.stdout.readline() == "measured\n", f"{name} ended with {process.wait()}"
+        return json.loads(process.stdout.readline())
 
 
 def serve(folder, height, width, cameras, rate=30):
@@ -248,8 +271,10 @@ def table(results):
 
 
 def _median(rounds):
-    keys = rounds[0].keys() - {"age_ms"}
+    keys = rounds[0].keys() - {"age_ms", "dropped"}
     found = {key: statistics.median(r[key] for r in rounds) for key in keys}
+    reasons = sorted({reason for r in rounds for reason in r.get("dropped", {})})
+    found["dropped"] = {reason: statistics.median(r["dropped"].get(reason, 0) for r in rounds) for reason in reasons}
     ages = [r["age_ms"] for r in rounds if r.get("age_ms")]
     return found | ({"age_ms": [statistics.median(a[i] for a in ages) for i in (0, 1)]} if ages else {})
 
@@ -263,7 +288,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--only", nargs="+", choices=CONTENDERS)
-    parser.add_argument("--json", type=Path, help="write all figures there")
+    parser.add_argument("--save", type=Path, metavar="FILE", help="write medians there, beside those of other sizes")
     options = parser.parse_args()
     if options.child:
         name, base, cameras, seconds = options.child
@@ -271,6 +296,7 @@ def main() -> None:
         return
     width, height = map(int, options.size.split("x"))
     results: dict[str, list] = {name: [] for name in options.only or available()}
+    busy, began = machine.busy_seconds(), time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(options.rounds):
             for name, rounds in results.items():
@@ -280,8 +306,32 @@ def main() -> None:
                     rounds.append(contend(name, server, options.cameras, options.seconds))
     print(f"{options.cameras} cameras, {options.size}, 30 frames/s, {options.seconds:g} s, median of {options.rounds}")  # noqa: T201 - the result
     print("\n".join(table(results)))  # noqa: T201 - the result
-    if options.json:
-        options.json.write_text(json.dumps(results, indent=1))
+    if options.save:
+        told = {"workload": "live_cameras", **machine.provenance("numpy", "av", "opencv-python-headless"), "sizes": {}}
+        if options.save.exists():
+            told["sizes"] = json.loads(options.save.read_text())["sizes"]
+        told["sizes"][options.size] = {
+            "cameras": options.cameras,
+            "rounds": options.rounds,
+            "busy_cores": (machine.busy_seconds() - busy) / (time.monotonic() - began),
+            "contenders": {name: summary(rounds) for name, rounds in results.items()},
+        }
+        options.save.write_text(json.dumps(told, indent=1) + "\n")
+
+
+def summary(rounds):
+    """Return the medians of one contender's rounds."""
+    told = [r["frozen"] for r in rounds if r.get("frozen")]
+    frozen = {}
+    for key in ("told_after_seconds", "back_after_seconds"):
+        there = [one[key] for one in told if one[key] is not None]
+        frozen[key] = statistics.median(there) if there else None
+    return {
+        **{key: statistics.median(r[key] for r in rounds) for key in ("start_seconds", "rss_mb", "streaming")},
+        "healthy": _median([r["healthy"] for r in rounds]),
+        "one_frozen": _median([r["one_frozen"] for r in rounds if r.get("one_frozen")] or [{}]),
+        "frozen": frozen,
+    }
 
 
 @pytest.mark.slow

@@ -12,7 +12,6 @@ takes for hyperframes of 1 and of 16, and foretells the time from the first fram
 """
 
 import argparse
-import datetime
 import json
 import os
 import resource
@@ -232,10 +231,8 @@ def main():
     others = max(0.0, machine.busy_seconds() - busy - _children()) / (time.perf_counter() - began)
     result = {
         "workload": "live_model",
-        "when": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "machine": machine.describe(),
+        **machine.provenance("numpy", "onnxruntime"),
         "num_frames": given.frames,
-        "versions": {"hyperframes": _versions()},
         "rounds": given.rounds,
         "other_cores": others,
         "operators": {},
@@ -258,20 +255,6 @@ def main():
 def _children():
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
-
-
-def _versions():
-    from importlib.metadata import PackageNotFoundError, version
-
-    asked = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty=, changed"]
-    commit = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
-    found = {"commit": commit or "unknown", "python": sys.version.split()[0]}
-    for package in ("hyperframes-engine", "numpy", "onnxruntime"):
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Pushing frames into a live run without decoding them, beside a list + `np.stack` + `queue.Queue`, and a plain copy.
 
-    python benchmarks/bench_live_push.py [--core ROUNDS] [--paced SECONDS] [--unpaced SECONDS] [--json]
+    python benchmarks/bench_live_push.py [--core ROUNDS] [--paced SECONDS] [--unpaced SECONDS] [--save FILE]
 
 Frames are 4:2:0 pictures in one plane, as decoders deliver them. Ledger, journal and an instrument that counts are on.
 Core: everything but copies and threads, on tiny frames under virtual time, as processor time of this process with the journal's
@@ -12,7 +12,6 @@ copies included. Unpaced: as fast as 48 producers can. Read ratios to the copy l
 import argparse
 import json
 import queue
-import resource
 import statistics
 import sys
 import tempfile
@@ -23,6 +22,10 @@ from pathlib import Path
 import numpy as np
 
 import hyperframes as hf
+
+sys.path.insert(0, str(Path(__file__).parent / "rivals"))
+import machine
+
 from hyperframes.clock import ManualClock
 from hyperframes.drivers.live_journal import LiveJournal
 from hyperframes.frames import copy_planes
@@ -238,24 +241,40 @@ def main(argv=None):
     parser.add_argument("--paced", type=float, default=5.0)
     parser.add_argument("--unpaced", type=float, default=3.0)
     parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--save", type=Path, metavar="FILE", help="write medians of the rounds there, as JSON")
     options = parser.parse_args(argv)
     rows = []
+    busy, began = machine.busy_seconds() - time.process_time(), time.monotonic()
     for number in range(options.rounds):
         if options.core:
             for kind, size in (("spatial", 1), ("temporal", 8)):
                 row = {"mode": "core", "what": f"live {kind} {size if size > 1 else PRODUCERS}"}
                 rows.append({"round": number, **row, **core_run(kind, size, options.core)})
-                if not options.json:
-                    sys.stdout.write(json.dumps(rows[-1]) + "\n")
+                sys.stdout.write(json.dumps(rows[-1]) + "\n")
         for name in SIZES if options.paced or options.unpaced else ():
             for row in measured(name, options.paced, options.unpaced):
                 rows.append({"round": number, **row})
-                if not options.json:
-                    sys.stdout.write(json.dumps(rows[-1]) + "\n")
-    if options.json:
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        sys.stdout.write(json.dumps({"rows": rows, "peak_rss_mb": peak}) + "\n")
+                sys.stdout.write(json.dumps(rows[-1]) + "\n")
+    if options.save:
+        others = (machine.busy_seconds() - time.process_time() - busy) / (time.monotonic() - began)
+        told = {"workload": "live_push", **machine.provenance("numpy"), "rounds": options.rounds}
+        told |= {"other_cores": max(0.0, others), "rows": medians(rows)}
+        options.save.write_text(json.dumps(told, indent=1) + "\n")
+
+
+def medians(rows):
+    """Return one row for each contender: the median of every number over the rounds."""
+    found = {}
+    for row in rows:
+        found.setdefault(tuple(row.get(key) for key in ("size", "mode", "what")), []).append(row)
+    return [_median([{**row, "round": len(same)} for row in same]) for same in found.values()]
+
+
+def _median(values):
+    first = values[0]
+    if isinstance(first, dict):
+        return {key: _median([value.get(key, 0) for value in values]) for key in first}
+    return first if isinstance(first, str) else statistics.median(values)
 
 
 def measured(name, paced_seconds, unpaced_seconds):

@@ -261,6 +261,75 @@ def _live_model(result: dict[str, Any]) -> str:
     return "\n".join([*lines, "", f"{note}. {helps}", ""])
 
 
+def _live_push(result: dict[str, Any]) -> list[str]:
+    """Say what it costs to bring frames through a live run, beside a plain copy and the usual design."""
+    others = result["other_cores"]
+    quiet = "a quiet machine" if others < QUIET_CORES else f"a busy machine: other processes used {others:.1f} cores"
+    core = [row for row in result["rows"] if row.get("mode") == "core"]
+    beside = "; ".join(f"{row['what'].removeprefix('live ')}: {row['cpu_us_per_frame']:.1f} us a frame" for row in core)
+    lines = [
+        (
+            f"`benchmarks/bench_live_push.py`, 48 threads that push 4:2:0 pictures; ledger, journal and an instrument are on; on "
+            f"{quiet}; medians of {result['rounds']} rounds, commit {result['versions']['hyperframes']['commit']}. Paced: each at 30 "
+            "frames a second; processor time is that of the whole process, producers and copies included. Without copies and "
+            f"threads, under virtual time: {beside}.\n"
+        ),
+        "| pictures | | frames a second | of one thread's copies | CPU a frame | last frame to result, p50 / p99 | dropped |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    limits = {row["size"]: row["frames_per_second"] for row in result["rows"] if row["what"] == "copy"}
+    for row in result["rows"]:
+        if "mode" not in row or row["mode"] == "core":
+            continue
+        share = f"{100 * row['frames_per_second'] / limits[row['size']]:.0f} %" if row["mode"] == "unpaced" else ""
+        late = row.get("last_to_result_ms", {})
+        ms = f"{late['p50']:,.1f} / {late['p99']:,.1f} ms" if "p99" in late and row["mode"] == "paced" else ""
+        lines.append(
+            f"| {row['size']} | {row['what']}, {row['mode']} | {row['frames_per_second']:,.0f} | {share} "
+            f"| {row['cpu_us_per_frame']:,.0f} us | {ms} | {_reasons(row.get('dropped', {}))} |"
+        )
+    return ["## Live: pushed frames\n", "\n".join([*lines, ""])]
+
+
+def _live_cameras(result: dict[str, Any]) -> list[str]:
+    """Say what becomes of the frames of many real cameras, and of the others' when one freezes."""
+    lines = [
+        (
+            "`benchmarks/bench_cameras.py`, H.264 at 30 frames a second from a local server, which shares the machine's cores; "
+            "each contender is a process of its own. `capture` decodes and copies only; the age is counted from the camera's "
+            f"clock for `capture` and `live`, from the read for others. Commit {result['versions']['hyperframes']['commit']}.\n"
+        ),
+        (
+            "| cameras | | all stream after | frames a second | slowest camera | CPU a frame | peak | age p50 / p99 | dropped "
+            "| one frozen: frames a second | age p50 / p99 | told after | back after |"
+        ),
+        "| --- " * 13 + "|",
+    ]
+    for size, told in result["sizes"].items():
+        for name, one in told["contenders"].items():
+            good, bad, frozen = one["healthy"], one["one_frozen"], one["frozen"]
+            lines.append(
+                f"| {told['cameras']} x {size} | {name} | {one['start_seconds']:.1f} s | {good['frames_per_second']:,.0f} "
+                f"| {good['slowest']:.1f} | {good['cpu_us_a_frame']:,.0f} us | {one['rss_mb']:,.0f} MB | {_ages(good)} "
+                f"| {_reasons(good['dropped'])} | {_figure(bad.get('frames_per_second'), ',.0f')} | {_ages(bad)} "
+                f"| {_figure(frozen['told_after_seconds'], '.1f', ' s')} | {_figure(frozen['back_after_seconds'], '.1f', ' s')} |"
+            )
+    return ["## Live: RTSP cameras\n", "\n".join([*lines, ""])]
+
+
+def _figure(value: float | None, form: str, unit: str = "") -> str:
+    return "" if value is None else format(value, form) + unit
+
+
+def _ages(told: dict[str, Any]) -> str:
+    ages = told.get("age_ms")
+    return f"{ages[0]:,.0f} / {ages[1]:,.0f} ms" if ages else ""
+
+
+def _reasons(dropped: dict[str, float]) -> str:
+    return ", ".join(f"{count:,.0f} {reason}" for reason, count in sorted(dropped.items()) if count) or "none"
+
+
 def _cell(text: str) -> str:
     text = " ".join(text.split()).replace("|", "\\|")
     return escape(text if len(text) <= 100 else text[:97] + "...")
@@ -352,7 +421,12 @@ def _descriptors(told: dict[str, Any]) -> list[str]:
     return parts
 
 
-SECTIONS = {"anchors": _anchors, "descriptors": _descriptors}
+SECTIONS = {
+    "anchors": _anchors,
+    "descriptors": _descriptors,
+    "live_push": _live_push,
+    "live_cameras": _live_cameras,
+}
 """What other scripts than the runner of rivals left, by the name of the file."""
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 import platform
+import subprocess
+import sys
 import threading
 import time
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -25,6 +29,20 @@ def describe() -> dict[str, object]:
         "memory_bytes": memory,
         "system": f"{platform.system()} {platform.release()}",
     }
+
+
+def provenance(*packages: str) -> dict[str, object]:
+    """Return when, where and on which commit and versions of `packages` something is measured."""
+    asked = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty=, changed"]
+    commit = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
+    found = {"commit": commit or "unknown", "python": sys.version.split()[0]}
+    for package in ("hyperframes-engine", *packages):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    when = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {"when": when, "machine": describe(), "versions": {"hyperframes": found}}
 
 
 def busy_seconds() -> float:

@@ -175,6 +175,17 @@ def test_too_few_frames_for_the_halo_are_refused():
         pack([frame(t) for t in range(3)], halo=2)
 
 
+def test_slabs_that_were_touched_are_the_ones_given_out_first():
+    pool = SlabPool(SPEC, 4, 3, shared=False)
+    pool.touch(2)
+    assert (pool.leased, pool._made) == (0, 2)
+    first, second = pool.lease(), pool.lease()
+    assert pool._made == 2
+    assert not any(plane.any() for slab in (first, second) for plane in slab.planes)
+    pool.touch(9)  # all that are left: one
+    assert (pool.leased, pool._made) == (2, 3)
+
+
 def test_slabs_of_one_process_and_shared_ones_hold_the_same_frames():
     for shared in (True, False):
         pool = SlabPool(SPEC, 4, 1, shared=shared)

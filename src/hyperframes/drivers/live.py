@@ -63,6 +63,8 @@ TUNE_NS, TUNE_LEAST = 1_000_000_000, 8
 """How often the size is chosen anew, and after how many hyperframes at least."""
 USUAL_FPS, SIZE_MOST = 30, 64
 """Where the size follows from a budget, before the rate is known; and the largest that memory is planned for then."""
+TOUCHED = 2
+"""Slabs whose pages are there before the first frame: one is filled while another is worked on."""
 DEPTH_LEAST = 8
 """Hyperframes that there is memory for to wait, at least."""
 
@@ -471,6 +473,7 @@ class LiveRuntime:
         slabs = SlabPool(
             spec, frames, self._max_depth() + self._running + OPEN_GROUPS + 1, threading.Lock(), shared=False
         )
+        slabs.touch(TOUCHED)
         if self.waits:
             slabs.on_free = self._room.freed
         self._instants = Instants(
@@ -509,7 +512,9 @@ class LiveRuntime:
             halo = plan.plan.margins[0]
             overtaken = math.ceil(self.packing.lateness * float(spec.rate or 30))  # may wait beyond a full hyperframe
             capacity = slab_capacity(self._most, halo) + overtaken
-            return SlabPool(spec, capacity, self._ring(), threading.Lock(), shared=False)
+            slabs = SlabPool(spec, capacity, self._ring(), threading.Lock(), shared=False)
+            slabs.touch(TOUCHED)
+            return slabs
         with self._instants_lock:
             if self._instants is None:
                 self._make_instants(spec)

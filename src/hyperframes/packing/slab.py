@@ -263,6 +263,15 @@ class SlabPool:
             slab.references = 1
             return slab
 
+    def touch(self, count: int) -> None:
+        """Make the first `count` slabs and touch their pages now, rather than while frames are waiting to be copied."""
+        slabs = [slab for _ in range(min(count, self.count - self.leased)) if (slab := self.find()) is not None]
+        for slab in slabs:
+            for plane in slab.planes:
+                plane.fill(0)
+        for slab in reversed(slabs):
+            self.release(slab)
+
     def hold(self, slab: Slab) -> None:
         """Add a reference."""
         with self._lock:
