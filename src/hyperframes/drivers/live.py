@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 
 from hyperframes.clock import Clock, SystemClock
+from hyperframes.drivers.awake_lock import AwakeLock
 from hyperframes.drivers.coordinator import Coordinator
 from hyperframes.drivers.crew import ThreadCrew
 from hyperframes.drivers.dispatch import Dispatch, Entry, LivePlan, check_spatial, plan_for
@@ -195,7 +196,7 @@ class LiveRuntime:
         self._plans: dict[Any, LivePlan] = {}
         self._dispatch: Dispatch | None = None
         self._instants: Instants | None = None
-        self._instants_lock = threading.Lock()
+        self._instants_lock = AwakeLock()
         self._first_instant = 0
         self._running = workers * join
         self._latencies = Latencies()
