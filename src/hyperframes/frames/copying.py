@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["copy_planes"]
 
 KEPT_BYTES: Final = 128 << 10
-"""Planes up to this size are copied in one go: as long as that takes, at most 0.2 ms, nobody else runs Python code."""
+"""Planes up to this size are copied in one go: for as long as that takes, some 20 us, nobody else runs Python code."""
 
 PLAIN: Final = frozenset("?bBhHiIlLqQefd")
 """Codes of the dtypes whose arrays Python knows as bytes."""
