@@ -59,6 +59,8 @@ def example(name, n=1, seed=0, dtype=torch.float32):
 # Shapes ---------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.requirement("D20")
+@pytest.mark.requirement("W8")
 @pytest.mark.slow
 @pytest.mark.requirement("D26")
 @pytest.mark.requirement("D27")
@@ -157,6 +159,8 @@ def test_frames_that_are_alike_become_one_slice():
 # Motion ---------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.requirement("D14")
+@pytest.mark.requirement("D21")
 @pytest.mark.parametrize(("dx", "dy"), [(0.0, 0.0), (0.4, -0.7), (3.0, 1.5), (-6.0, 5.0)])
 def test_flow_finds_a_shift(dx, dy):
     y, x = torch.meshgrid(torch.arange(64.0), torch.arange(72.0), indexing="ij")
@@ -189,6 +193,7 @@ def test_warping_is_bilinear_between_places():
         torch.testing.assert_close(got[0, :, row, column], wanted, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.requirement("D135")
 @pytest.mark.requirement("D22")
 def test_what_does_not_come_back_is_hidden():
     there = torch.zeros(1, 2, 4, 6)
@@ -290,6 +295,7 @@ def test_a_slice_counts_as_the_frames_it_stands_for(causal):
             torch.testing.assert_close(got[0, :, t, 0, column], tokens[t] + layer.out(torch.cat(out)))
 
 
+@pytest.mark.requirement("W14")
 @pytest.mark.requirement("D98")
 def test_densities_grow_evenly_and_saturate():
     layer = DensityNorm()
@@ -304,6 +310,7 @@ def test_densities_grow_evenly_and_saturate():
     assert torch.isfinite(DensityNorm()(torch.zeros(1, 2, 2, 2, 2))).all()
 
 
+@pytest.mark.requirement("W14")
 @pytest.mark.requirement("D34")
 @pytest.mark.requirement("D35")
 @pytest.mark.parametrize("causal", [False, True])

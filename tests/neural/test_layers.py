@@ -40,6 +40,8 @@ def test_differences_are_those_of_numpy_and_backward_ones_know_no_future():
     assert not backward[:, :, 0].any()
 
 
+@pytest.mark.requirement("D72")
+@pytest.mark.requirement("X14")
 @pytest.mark.requirement("D48")
 def test_a_plane_has_a_gradient_and_no_curvature_and_a_ball_is_bent_everywhere():
     _, y, x = torch.meshgrid(*(torch.arange(n, dtype=torch.float64) for n in (5, 9, 9)), indexing="ij")
@@ -95,6 +97,7 @@ def slow_sample(x, grid):
     return out
 
 
+@pytest.mark.requirement("D17")
 @pytest.mark.parametrize("decomposed", [False, True])
 def test_sampling_is_trilinear_with_borders(decomposed):
     x, grid = drawn(2, 3, *SIZE), drawn(2, 2, 3, 4, 3, seed=4)
@@ -122,6 +125,8 @@ def test_control_points_stay_within_their_bound_and_never_pass_each_other(tempor
     assert (control.abs() > 0.4 * spacing).any()
 
 
+@pytest.mark.requirement("D15")
+@pytest.mark.requirement("D18")
 def test_a_warp_samples_where_its_control_points_say():
     warp = shaken(neural.AdaptiveGridWarp(2, SIZE, (3, 2, 2)))
     x = drawn(1, 2, *SIZE, seed=9)
@@ -213,6 +218,9 @@ def slow_hds(layer, x, stride=1, causal=False):
     return out
 
 
+@pytest.mark.requirement("D41")
+@pytest.mark.requirement("D42")
+@pytest.mark.requirement("W9")
 @pytest.mark.requirement("D39")
 @pytest.mark.requirement("D40")
 @pytest.mark.requirement("D43")
@@ -266,6 +274,7 @@ def slow_attention(layer, x):
     return x + out + layer.out.bias.detach().reshape(1, -1, 1, 1, 1)
 
 
+@pytest.mark.requirement("W10")
 @pytest.mark.requirement("D45")
 @pytest.mark.requirement("D46")
 @pytest.mark.parametrize("causal", [False, True])
@@ -275,6 +284,7 @@ def test_attention_is_a_softmax_over_the_neighbours_that_are_there(causal):
     np.testing.assert_allclose(layer(x).detach(), slow_attention(layer, x), atol=1e-10)
 
 
+@pytest.mark.requirement("D146")
 def test_where_a_tensor_is_bent_attention_reaches_less_far():
     layer = neural.LocalManifoldAttention(4, SIZE, heads=2)
     flat, steep = torch.zeros(1, 4, *SIZE), torch.arange(5.0).expand(1, 4, 3, 4, 5) * 20
@@ -288,6 +298,8 @@ def test_where_a_tensor_is_bent_attention_reaches_less_far():
 # Projection, normalisation, merging -----------------------------------------------------------------------------------
 
 
+@pytest.mark.requirement("D49")
+@pytest.mark.requirement("W16")
 @pytest.mark.requirement("D50")
 @pytest.mark.requirement("D51")
 def test_a_projection_is_the_cosine_between_changes_and_prototypes():
@@ -316,6 +328,7 @@ def test_prototypes_are_the_ways_in_which_the_data_changes():
         layer(x[:, :, :1])
 
 
+@pytest.mark.requirement("W13")
 @pytest.mark.requirement("D55")
 def test_normalisation_follows_slowly_where_the_batch_is_bent():
     layer = neural.ManifoldAwareBatchNorm(3).double()

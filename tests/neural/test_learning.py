@@ -78,6 +78,7 @@ def test_smoothness_is_the_determinant_of_its_equation():
     np.testing.assert_allclose(smoothness(f), wanted, rtol=1e-10)
 
 
+@pytest.mark.requirement("W11")
 @pytest.mark.requirement("D74")
 def test_the_loss_is_the_weighted_sum_of_its_parts():
     logits, tensor, latent = drawn(6, 3), drawn(6, 4, 3, 5, 5), drawn(6, 8)
@@ -92,6 +93,7 @@ def test_the_loss_is_the_weighted_sum_of_its_parts():
 # Metrics --------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.requirement("W12")
 @pytest.mark.requirement("D79")
 def test_entropy_tells_noise_from_calm():
     noise = torch.cumsum(drawn(1, 1, 40_000, 1, 1), 2)
@@ -104,6 +106,7 @@ def test_entropy_tells_noise_from_calm():
     assert ALARMS["tge"].text(3.0) is None
 
 
+@pytest.mark.requirement("W12")
 @pytest.mark.requirement("D78")
 def test_psnr_is_in_decibels_of_the_peak():
     frames = torch.zeros(2, 3, 4, 4)
@@ -112,6 +115,7 @@ def test_psnr_is_in_decibels_of_the_peak():
     assert ALARMS["fhre"].text(20.0) == "the hyperframe lost information that the frames have"
 
 
+@pytest.mark.requirement("W12")
 @pytest.mark.requirement("D80")
 def test_coverage_is_a_share_of_the_reference():
     square = torch.tensor([[0.0, 0], [2, 0], [0, 2], [2, 2], [1, 1]]).double()
@@ -143,6 +147,7 @@ def test_a_straight_track_has_no_jitter():
 # Schedule -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.requirement("W13")
 @pytest.mark.requirement("D71")
 @given(st.lists(st.floats(0, 10), min_size=1, max_size=40))
 def test_a_bent_batch_changes_the_rate_within_its_bounds(bends):

@@ -14,6 +14,7 @@ def drawn(*shape):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(1))
 
 
+@pytest.mark.requirement("W8")
 @pytest.mark.requirement("D30")
 @given(st.integers(1, 3), st.integers(0, 4), st.integers(0, 3), st.integers(1, 5))
 def test_packing_holds_space_once_and_time_whole(n, space, time, slices):
@@ -43,6 +44,7 @@ def test_the_three_types_have_their_sizes(space, time, side, packed):
     assert tensor.packed().shape == (1, packed, side, side)
 
 
+@pytest.mark.requirement("D144")
 @pytest.mark.requirement("D151")
 @pytest.mark.parametrize("bent", [True, False])
 def test_a_file_gives_back_everything(tmp_path, bent):
