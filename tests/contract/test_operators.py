@@ -137,7 +137,7 @@ def _suite(name):
 CHECKS = sorted(check for check in vars(OperatorSuite) if check.startswith("test_"))
 
 
-SEVERAL_INPUTS = {"overlay"}
+SEVERAL_INPUTS = {"overlay", "patchwise"}
 """Operators that read more than frames; their own tests run them in pipelines."""
 
 

@@ -108,7 +108,11 @@ def test_memory_and_wrong_frames_have_tables_of_their_own(tool):
 
 
 def test_results_are_measured_with_versions_and_machine(root, tool):
-    for name, told in tool("benchmarks").read(root).items():
+    benchmarks = tool("benchmarks")
+    compared = {workload.name for workload in benchmarks.ALL}
+    for name, told in benchmarks.read(root).items():
+        if name not in compared:
+            continue
         assert {"workload", "when", "machine", "versions", "num_frames"} <= set(told)
         assert told["workload"] == name
         assert told["versions"]["hyperframes"]["commit"]

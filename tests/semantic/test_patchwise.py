@@ -44,8 +44,9 @@ class Blur(Operator):
             out.data[t] = cv2.blur(picture, (5, 5), borderType=cv2.BORDER_REPLICATE)
 
 
-if "blur5" not in operators:
-    operators.register("blur5", Blur)
+@pytest.fixture(autouse=True)
+def registered(monkeypatch):
+    monkeypatch.setitem(operators._registered, "blur5", Blur)
 
 
 def run_on(operator, pictures, maps, pixel_format):

@@ -51,6 +51,7 @@ COMMANDS = (
     "index",
     "train",
     "evaluate",
+    "export",
     "inspect",
     "advise",
     "operators",

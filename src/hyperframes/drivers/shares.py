@@ -68,9 +68,9 @@ class Shares:
     >>> shares.join("east", 2)
     >>> shares.join("west", 1)
     >>> [shares.place(f"cam{i}").node for i in range(3)]
-    ['east', 'west', 'east']
+    ['east', 'east', 'west']
     >>> [(move.stream, move.node, move.epoch) for move in shares.lose("east", "it was switched off")]
-    [('cam0', 'west', 1), ('cam2', 'west', 1)]
+    [('cam0', 'west', 1), ('cam1', 'west', 1)]
     """
 
     def __init__(self, *, together: bool = False, collects: bool = False) -> None:

@@ -136,8 +136,8 @@ def _monotone_slopes(times: Array, places: Array) -> Array:
     before, after = secant[:-1], secant[1:]
     same = before * after > 0
     first, second = 2 * width[1:] + width[:-1], width[1:] + 2 * width[:-1]
-    divisor = first / np.where(same, before, 1) + second / np.where(same, after, 1)
-    slopes[1:-1] = np.where(same, (first + second) / np.where(same, divisor, 1), 0)
+    divisor = np.where(same, first * after + second * before, 1)  # no quotient of a tiny slope: it would overflow
+    slopes[1:-1] = np.where(same, (first + second) * before * after / divisor, 0)
     return slopes
 
 
