@@ -7,7 +7,8 @@ import pytest
 from hyperframes import registry
 from hyperframes.tuning import copy_limit, roofline
 
-NO_PICTURES = {"event_denoise", "onnx", "overlay", "time_surface", "voxel_grid", "anchors"}
+NO_PICTURES = {"event_denoise", "onnx", "overlay", "time_surface", "voxel_grid", "anchors", "patchwise"}
+NO_PICTURES |= {"mch", "sch", "edh", "hybrid", "region_net", "refine_anchors", "project_task"}
 """Operators that need events, a model, records, or more than one kind of input."""
 SMALL = {"height": 36, "width": 48, "repetitions": 1, "frames": 6, "copy_bytes": 1 << 16}
 
