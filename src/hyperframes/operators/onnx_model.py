@@ -15,7 +15,16 @@ import numpy as np
 
 from hyperframes.errors import MissingExtraError, PipelineError
 
-__all__ = ["PIXEL_FORMATS_READ", "ModelForm", "file_checksum", "first_line", "form_of", "identity", "open_session"]
+__all__ = [
+    "PIXEL_FORMATS_READ",
+    "ModelForm",
+    "file_checksum",
+    "first_line",
+    "form_of",
+    "identity",
+    "model_id",
+    "open_session",
+]
 
 _DTYPES: dict[str, np.dtype[Any]] = {
     "tensor(float)": np.dtype(np.float32),
@@ -68,6 +77,11 @@ def identity(model: str) -> tuple[str, int, int]:
 def file_checksum(path: str, _changed_ns: int, _size: int) -> int:
     """Return the CRC-32 of the file that `identity` told of."""
     return zlib.crc32(Path(path).read_bytes())
+
+
+def model_id(path: str | os.PathLike[str]) -> str:
+    """Return a file's name and checksum: how descriptors say which model made them."""
+    return f"{Path(path).name} {file_checksum(*identity(os.fspath(path))):08x}"
 
 
 @functools.lru_cache(maxsize=4)

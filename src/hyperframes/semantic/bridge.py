@@ -17,7 +17,7 @@ from hyperframes.errors import PipelineError, SourceError
 from hyperframes.frames import Array, FrameSpec
 from hyperframes.operators import Contract, Operator, Output, State, View, Worker
 from hyperframes.operators.checks import frame_spec
-from hyperframes.operators.onnx_model import file_checksum, form_of, identity
+from hyperframes.operators.onnx_model import form_of, identity, model_id
 from hyperframes.registry import encoders
 from hyperframes.semantic.cache import DiskCache
 from hyperframes.semantic.coco import COCO_CLASSES
@@ -108,7 +108,7 @@ class Classifier:
                 hint=f"Put {CLASS_NAMES} beside {self._path.name}.",
             ) from error
         self._form = form_of(*identity(str(self._path)), threads=1)
-        self.model_id = f"{self._path.name} {file_checksum(*identity(str(self._path))):08x}"
+        self.model_id = model_id(self._path)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Classifier, (self._path, self._names_path)

@@ -26,7 +26,7 @@ from hyperframes.frames import Array
 from hyperframes.operators.activity import Activity
 from hyperframes.operators.create import as_text, create
 from hyperframes.operators.every import Every
-from hyperframes.operators.onnx_model import file_checksum, identity
+from hyperframes.operators.onnx_model import model_id
 from hyperframes.pipeline import Pipeline, Stage
 from hyperframes.semantic.anchors import KINDS, Anchors, levels_of
 from hyperframes.semantic.bridge import ImageEncoder, LabelBridge, See, find_image_encoder, unit
@@ -385,11 +385,11 @@ def _plan(
     if model is not None:
         stages.append(Stage("detect", Detect(model), ("sampled",)))
         reads += ("detect.boxes", "detect.scores")
-        models["detector"] = f"{Path(model).name} {file_checksum(*identity(model)):08x}"
+        models["detector"] = model_id(model)
     if given.faces is not None:
         stages.append(Stage("faces", Faces(given.faces), ("sampled",)))
         reads += ("faces",)
-        models["faces"] = f"{Path(given.faces).name} {file_checksum(*identity(given.faces)):08x}"
+        models["faces"] = model_id(given.faces)
     if given.regions is not None:
         net = create(given.regions)
         stages.append(Stage("maps", net, ("sampled",)))
@@ -398,7 +398,7 @@ def _plan(
     if anchors.refiner:
         models["refiner"] = f"{Path(anchors.refiner).name} {anchors.version:08x}"
     if given.flow:
-        models["flow"] = f"{Path(given.flow).name} {file_checksum(*identity(given.flow)):08x}"
+        models["flow"] = model_id(given.flow)
     stages.append(Stage("features", Features(), reads))
     stages.append(Stage("change", Change(), ("features.parts", "features.valid", "features.regions", "motion.cut")))
     if encoder is not None:

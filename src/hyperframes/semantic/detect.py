@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hyperframes.frames import Spec
     from hyperframes.packing import Hyperframe
 
-__all__ = ["MAX_BOXES", "Detect", "decode", "suppress"]
+__all__ = ["MAX_BOXES", "Detect", "Detector", "decode", "suppress"]
 
 MAX_BOXES: Final = 32
 _STRIDES: Final = (8, 16, 32)
@@ -29,7 +29,32 @@ _STD: Final = np.array([57.375, 57.12, 58.395], np.float32)
 
 
 @dataclass(frozen=True)
-class Detect(Operator):
+class Detector(Operator):
+    """What finders of boxes in RGB pictures share: a model file, which boxes count, and which two are one."""
+
+    compiles: ClassVar[bool] = True
+    formats: ClassVar[tuple[str, ...] | None] = ("rgb24",)
+
+    model: str
+    """Path of the file."""
+    threshold: float
+    """Least score of a box."""
+    overlap: float
+    """Intersection over union from which on two boxes are one."""
+    version: int = field(init=False, default=1)  # type: ignore[misc]  # another file is another operator
+
+    def __post_init__(self) -> None:
+        check_number(self.name, "threshold", self.threshold, 0, 1, above=True)
+        check_number(self.name, "overlap", self.overlap, 0, 1)
+        object.__setattr__(self, "version", file_checksum(*identity(self.model)))
+
+    def prepare(self, worker: Worker) -> ModelForm:
+        """Return the model that this process's workers share."""
+        return form_of(*identity(self.model), threads=worker.threads)
+
+
+@dataclass(frozen=True)
+class Detect(Detector):
     """Find objects of the 80 COCO classes with a NanoDet model file.
 
     RGB frames of shape (H, W, 3), dtype uint8 -> two outputs of frames, float32: ``boxes`` of shape (32, 6), best first:
@@ -48,21 +73,11 @@ class Detect(Operator):
     """
 
     name: ClassVar[str] = "detect"
-    compiles: ClassVar[bool] = True
-    formats: ClassVar[tuple[str, ...] | None] = ("rgb24",)
 
-    model: str
-    """Path of the file."""
     threshold: float = 0.3
     """Least score of a box."""
     overlap: float = 0.6
     """Intersection over union from which on two boxes are one."""
-    version: int = field(init=False, default=1)  # type: ignore[misc]  # another file is another operator
-
-    def __post_init__(self) -> None:
-        check_number(self.name, "threshold", self.threshold, 0, 1, above=True)
-        check_number(self.name, "overlap", self.overlap, 0, 1)
-        object.__setattr__(self, "version", file_checksum(*identity(self.model)))
 
     def configure(self, inputs: tuple[Spec, ...]) -> Contract:
         """Return the contract: boxes and scores of each frame."""
@@ -73,10 +88,6 @@ class Detect(Operator):
         boxes = FrameSpec.array((MAX_BOXES, 6), np.float32, rate=spec.rate)
         scores = FrameSpec.array((len(COCO_CLASSES),), np.float32, rate=spec.rate)
         return Contract((Output("boxes", "frames", boxes), Output("scores", "frames", scores)), takes_mask=True)
-
-    def prepare(self, worker: Worker) -> ModelForm:
-        """Return the model that this process's workers share."""
-        return form_of(*identity(self.model), threads=worker.threads)
 
     def apply(
         self, inputs: tuple[Hyperframe, ...], outputs: tuple[View, ...], state: State | None, prepared: ModelForm

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import cv2
@@ -10,11 +10,11 @@ import numpy as np
 
 from hyperframes.errors import PipelineError
 from hyperframes.frames import Array, FrameSpec
-from hyperframes.operators import Contract, Operator, Output, State, View, Worker
-from hyperframes.operators.checks import check_number, frame_spec
-from hyperframes.operators.onnx_model import ModelForm, file_checksum, form_of, identity
+from hyperframes.operators import Contract, Output, State, View
+from hyperframes.operators.checks import frame_spec
+from hyperframes.operators.onnx_model import ModelForm, form_of, identity
 from hyperframes.semantic.coco import FACE
-from hyperframes.semantic.detect import MAX_BOXES, suppress
+from hyperframes.semantic.detect import MAX_BOXES, Detector, suppress
 
 if TYPE_CHECKING:
     from hyperframes.frames import Spec
@@ -28,7 +28,7 @@ _OUTPUTS: Final = tuple(f"{part}_{stride}" for part in ("cls", "obj", "bbox") fo
 
 
 @dataclass(frozen=True)
-class Faces(Operator):
+class Faces(Detector):
     """Find faces with a YuNet model file.
 
     RGB frames of shape (H, W, 3), dtype uint8 -> ``boxes`` of shape (32, 6), dtype float32, best first: left, top, right,
@@ -45,21 +45,11 @@ class Faces(Operator):
     """
 
     name: ClassVar[str] = "faces"
-    compiles: ClassVar[bool] = True
-    formats: ClassVar[tuple[str, ...] | None] = ("rgb24",)
 
-    model: str
-    """Path of the file."""
     threshold: float = 0.6
     """Least score of a box."""
     overlap: float = 0.3
     """Intersection over union from which on two boxes are one."""
-    version: int = field(init=False, default=1)  # type: ignore[misc]  # another file is another operator
-
-    def __post_init__(self) -> None:
-        check_number(self.name, "threshold", self.threshold, 0, 1, above=True)
-        check_number(self.name, "overlap", self.overlap, 0, 1)
-        object.__setattr__(self, "version", file_checksum(*identity(self.model)))
 
     def configure(self, inputs: tuple[Spec, ...]) -> Contract:
         """Return the contract: boxes of each frame."""
@@ -76,10 +66,6 @@ class Faces(Operator):
             )
         boxes = FrameSpec.array((MAX_BOXES, 6), np.float32, rate=spec.rate)
         return Contract((Output("boxes", "frames", boxes),), takes_mask=True)
-
-    def prepare(self, worker: Worker) -> ModelForm:
-        """Return the model that this process's workers share."""
-        return form_of(*identity(self.model), threads=worker.threads)
 
     def apply(
         self, inputs: tuple[Hyperframe, ...], outputs: tuple[View, ...], state: State | None, prepared: ModelForm

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 
 from hyperframes.errors import FrameError, MissingExtraError, SourceError
-from hyperframes.operators.onnx_model import file_checksum, first_line, identity
+from hyperframes.operators.onnx_model import first_line, model_id
 from hyperframes.semantic.models import TEXT_MODEL, TEXT_TOKENIZER, find_model, get_model
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class MiniLm:
                 hint=f"Put {TEXT_MODEL} and {TEXT_TOKENIZER} side by side.",
             ) from error
         self._tokenizer.no_padding()
-        self.model_id = f"{path.name} {file_checksum(*identity(str(path))):08x}"
+        self.model_id = model_id(path)
         self._files = path, words
 
     def __reduce__(self) -> tuple[Any, ...]:
