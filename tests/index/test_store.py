@@ -183,7 +183,7 @@ def test_what_is_something_else_is_not_touched(tmp_path):
 def test_a_dataset_of_another_schema_version_is_refused(tmp_path):
     newer = schema().with_metadata({"hyperframes.descriptor": "99", "hyperframes.index": "1"})
     lancedb.connect(tmp_path).create_table("library", schema=newer)
-    with pytest.raises(SourceError, match=r"is of version 99 of hyperframes.descriptor: expected 1") as raised:
+    with pytest.raises(SourceError, match=r"is of version 99 of hyperframes.descriptor: expected 2") as raised:
         Store(tmp_path / "library.lance").count()
     assert "Describe the sources again" in raised.value.hint
 

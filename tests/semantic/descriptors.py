@@ -3,7 +3,7 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from hyperframes.semantic import PARTS, Anchor, Descriptor, Trajectory
+from hyperframes.semantic import PARTS, Anchor, Descriptor, Looks, Trajectory
 
 NAMES = st.text("abcö-/ .", max_size=6)
 SECONDS = st.floats(-1e6, 1e6, allow_subnormal=False)
@@ -19,6 +19,12 @@ def _anchors():
     place = st.none() | SHARE
     return st.lists(SECONDS, max_size=5, unique=True).flatmap(
         lambda times: st.tuples(*(st.builds(Anchor, st.just(t), SHARE, kinds, place, place) for t in sorted(times)))
+    )
+
+
+def _looks(random):
+    return st.lists(SECONDS, max_size=4, unique=True).map(
+        lambda times: Looks(np.array(sorted(times), float), random.normal(size=(len(times), 63)).astype(np.float16))
     )
 
 
@@ -52,6 +58,7 @@ def descriptors(draw):
         spatial_kernels=random.normal(size=(3, 3, 3, 3)).astype(np.float32),
         semantic_features=features,
         feature_parts=parts,
+        looks=draw(_looks(random)),
         tasks=dict.fromkeys(tasks, "1"),
         text_vector=random.normal(size=384).astype(np.float16) if text else None,
         text_model="encoder 1" if text else "",
@@ -67,7 +74,7 @@ def row(d):
     """One row as plain Python values, column by column."""
     return {
         "descriptor_id": d.descriptor_id,
-        "schema_version": 1,
+        "schema_version": 2,
         "source": d.source,
         "content_hash": d.content_hash,
         "stream": d.stream,
@@ -93,6 +100,9 @@ def row(d):
         "spatial_kernels": [float(v) for v in d.spatial_kernels.ravel()],
         "semantic_features": [float(v) for v in d.semantic_features],
         "feature_parts": list(d.feature_parts),
+        "looks": [
+            {"seconds": float(at), "values": [float(v) for v in values]} for at, values in zip(*d.looks, strict=True)
+        ],
         "tasks": [{"name": name, "version": version} for name, version in sorted(d.tasks.items())],
         "text_vector": None if d.text_vector is None else [float(v) for v in d.text_vector],
         "text_model": d.text_model,

@@ -11,7 +11,18 @@ from tests.semantic.descriptors import descriptors, row
 
 import hyperframes as hf
 from hyperframes.errors import FrameError, SinkError, SourceError
-from hyperframes.semantic import FIXED_KERNELS, Anchor, Descriptor, Trajectory, attend, load, save, schema, to_table
+from hyperframes.semantic import (
+    FIXED_KERNELS,
+    Anchor,
+    Descriptor,
+    Looks,
+    Trajectory,
+    attend,
+    load,
+    save,
+    schema,
+    to_table,
+)
 
 
 def made(**fields):
@@ -81,8 +92,8 @@ def test_tables_of_another_form_are_refused_by_column():
 
 def test_another_schema_version_is_refused():
     table = made().to_arrow()
-    newer = table.set_column(1, table.schema.field(1), pa.array([2], pa.int32()))
-    with pytest.raises(FrameError, match="schema version 2 cannot be read here: expected 1") as caught:
+    newer = table.set_column(1, table.schema.field(1), pa.array([3], pa.int32()))
+    with pytest.raises(FrameError, match="schema version 3 cannot be read here: expected 2") as caught:
         Descriptor.from_arrow(newer)
     assert "Describe the source again" in caught.value.hint
 
@@ -110,6 +121,12 @@ def test_another_schema_version_is_refused():
         ({"semantic_features": np.zeros(511, "f4")}, "semantic_features of a descriptor: expected (512,) float32"),
         ({"semantic_features": np.ones(512, "f4")}, "expected zeros, as the part is not valid"),
         ({"semantic_features": np.full(512, np.nan, "f4"), "feature_parts": (True,) * 4}, "expected finite numbers"),
+        (
+            {"looks": Looks(np.zeros(2), np.zeros((2, 63), "f2"))},
+            "looks.seconds of a descriptor: expected finite times",
+        ),
+        ({"looks": Looks(np.zeros(1), np.zeros((1, 64), "f2"))}, "looks.values of a descriptor: expected (1, 63)"),
+        ({"looks": 3}, "looks of a descriptor: expected times and values, got 3"),
         ({"feature_parts": (True,)}, "feature_parts of a descriptor: expected 4 values"),
         ({"text_vector": np.zeros(384, "f2")}, "text_model of a descriptor: expected the encoder's id"),
         ({"text_vector": np.zeros(384, "f4"), "text_model": "m"}, "text_vector of a descriptor: expected (384,)"),

@@ -1,13 +1,19 @@
-"""``hyperframes index``: what a dataset of descriptors holds, its vector index, and whether searches find what is there."""
+"""``hyperframes index``: what a dataset of descriptors holds, how it is searched, its duplicates, tasks fitted to it."""
 
 from __future__ import annotations
 
 import json
-from typing import Annotated
+import os
+from pathlib import Path  # noqa: TC003 - typer reads the annotation
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hyperframes.cli import _options  # noqa: TC001 - typer reads the annotation
+from hyperframes.errors import PipelineError
+
+if TYPE_CHECKING:
+    from hyperframes.index import Hit, Index
 
 __all__ = ["index"]
 
@@ -24,25 +30,80 @@ def index(
     check: Annotated[
         int, typer.Option(metavar="N", min=0, help="Search for N descriptors, and compare with an exact search.")
     ] = 0,
+    duplicates: Annotated[
+        bool,
+        typer.Option(
+            "--duplicates", help="Tell which spans of different sources show the same, and at which instants."
+        ),
+    ] = False,
+    fit: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TASK",
+            help="Fit what matters for a task to the labels of --labels, for 'search --task'; kept in the folder of "
+            "HYPERFRAMES_TASKS.",
+        ),
+    ] = None,
+    labels: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.csv", help="With --fit: columns source and label, and maybe start_seconds and stop_seconds."
+        ),
+    ] = None,
     as_json: _options.Json = False,
     debug: _options.Debug = False,
 ) -> None:
-    """Tell how a dataset is searched: exactly, or by a vector index, and how much of it that knows.
+    """Tell how a dataset is searched: exactly, or by a vector index, and how much of it that knows; fit tasks to its labels.
 
     Datasets of up to 262,144 descriptors are searched exactly, in memory. --check tells which share of the ten nearest is
     found (recall at 10).
 
     Example: hyperframes index library.lance --optimize --check 200
     """
-    from hyperframes.index import open_index
+    from hyperframes.index import find_duplicates, open_index
 
+    _check(fit, labels)
     opened = open_index(dataset)
     coverage = opened.optimize() if optimize else opened.coverage()
     told = {**coverage._asdict(), "version": opened.version}
     if check:
         told |= opened.check_recall(num_queries=check)._asdict()
+    if fit is not None and labels is not None:
+        told |= _fit(opened, fit, labels)
+    pairs = find_duplicates(opened) if duplicates else []
     if as_json:
-        print(json.dumps(told))
+        found = [{"score": p.score, "first": p.first._asdict(), "second": p.second._asdict()} for p in pairs]
+        print(json.dumps({**told, "duplicates": found} if duplicates else told))
         return
     for name, value in told.items():
         print(f"{name}: {value:.6g}" if isinstance(value, float) else f"{name}: {value}")
+    for pair in pairs:
+        print(f"{pair.score:.4f}  {_place(pair.first)}  is like  {_place(pair.second)}")
+    if duplicates and not pairs:
+        print("no duplicates were found")
+
+
+def _check(fit: str | None, labels: Path | None) -> None:
+    from hyperframes.semantic.task_folder import TASKS_VARIABLE
+
+    if (fit is None) != (labels is None):
+        raise PipelineError(
+            "--fit and --labels go together: expected both or neither", hint="--fit TASK --labels FILE.csv"
+        )
+    if fit is not None and not os.environ.get(TASKS_VARIABLE):
+        raise PipelineError(
+            f"a fitted task is kept in a folder: expected its path in {TASKS_VARIABLE}, got nothing",
+            hint=f"For example: export {TASKS_VARIABLE}=~/hyperframes-tasks",
+        )
+
+
+def _fit(opened: Index, task: str, labels: Path) -> dict[str, object]:
+    from hyperframes.index import fit_task, read_labels
+
+    return fit_task(opened, task, read_labels(labels))._asdict()
+
+
+def _place(hit: Hit) -> str:
+    if hit.at_seconds is not None:
+        return f"{hit.source}@{hit.at_seconds:.1f}"
+    return f"{hit.source} {hit.start_seconds:.3f} to {hit.stop_seconds:.3f} s"

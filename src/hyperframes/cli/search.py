@@ -22,7 +22,10 @@ def search(
     dataset: Annotated[str, typer.Argument(metavar="DATASET", help="A folder or URL ending in .lance.")],
     like: Annotated[
         str | None,
-        typer.Option(metavar="CLIP@T", help="A position in a described video: clip.mp4@12.5 (seconds), clip.mp4@#375."),
+        typer.Option(
+            metavar="CLIP@T",
+            help="A position in a video, described or not: clip.mp4@12.5 (seconds), clip.mp4@#375. Copies of it come first.",
+        ),
     ] = None,
     image: Annotated[
         Path | None, typer.Option(metavar="FILE", help="A picture: what is in it, and what it looks like.")
@@ -64,7 +67,7 @@ def search(
     """Find the spans of described videos that are most like one of them, a picture or a text, best first.
 
     Give one of --like, --image and --text. The score is a cosine: 1 for the same. With --like what was asked for is among
-    them.
+    them, and so are copies of it, though encoded anew, cropped or played faster: "at" is when the position stands in them.
 
     Example: hyperframes search library.lance --text "a dog on a beach" --top 5 --sheet found.html
     """
@@ -78,7 +81,8 @@ def search(
             like=like, image=image, text=text, task=task, top=top, where=where, encoder=encoder
         )
     if as_json:
-        print(json.dumps([hit._asdict() for hit in hits]))
+        rows = [hit._asdict() for hit in hits]
+        print(json.dumps([{key: value for key, value in row.items() if value is not None} for row in rows]))
     else:
         _print(hits)
     if sheet is not None:
@@ -99,10 +103,13 @@ def _print(hits: Sequence[Hit]) -> None:
     if not hits:
         print("nothing was found")
         return
+    copies = any(hit.at_seconds is not None for hit in hits)
     table = Table(box=None, pad_edge=False)
-    for name in ("score", "from", "to", "source"):
+    for name in ("score", "from", "to", *(["at"] if copies else []), "source"):
         table.add_column(name, justify="left" if name == "source" else "right")
     for hit in hits:
-        times = (f"{hit.start_seconds:.3f} s", f"{hit.stop_seconds:.3f} s")
+        times = [f"{hit.start_seconds:.3f} s", f"{hit.stop_seconds:.3f} s"]
+        if copies:
+            times.append("" if hit.at_seconds is None else f"{hit.at_seconds:.1f} s")
         table.add_row(*map(Text, (f"{hit.score:.4f}", *times, hit.source)))
     _show.console().print(table)

@@ -1,7 +1,9 @@
 """Descriptors kept and found again: a dataset with versions, exact and indexed search."""
 
+from hyperframes.index.copies import Copy, Tracks, find_copies
 from hyperframes.index.drift import FIFTEEN_PERCENT, Baseline, Drift, DriftRule
 from hyperframes.index.duplicates import Pair, find_duplicates
+from hyperframes.index.labels import Fitted, Label, fit_task, read_labels
 from hyperframes.index.position import Position
 from hyperframes.index.search import Coverage, Hit, Index, Recall, open_index
 from hyperframes.index.store import Added, Store, Version
@@ -12,17 +14,24 @@ __all__ = [
     "FIFTEEN_PERCENT",
     "Added",
     "Baseline",
+    "Copy",
     "Coverage",
     "Drift",
     "DriftRule",
+    "Fitted",
     "Hit",
     "Index",
+    "Label",
     "Pair",
     "Position",
     "Recall",
     "Store",
+    "Tracks",
     "Version",
     "check_where",
+    "find_copies",
     "find_duplicates",
+    "fit_task",
     "open_index",
+    "read_labels",
 ]

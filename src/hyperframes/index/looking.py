@@ -1,25 +1,105 @@
-"""A picture described as descriptors are, so that it can be compared with them."""
+"""Pictures and stretches of video described as descriptors are, so that they can be compared with them."""
 
 from __future__ import annotations
 
 import os
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from hyperframes.drivers import run
 from hyperframes.errors import FrameError, SourceError
+from hyperframes.index.copies import KNOWN_SECONDS
 from hyperframes.semantic import DegradedWarning, Descriptor, describe
+from hyperframes.semantic.look import Looks
 from hyperframes.sources import open_source
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hyperframes.frames import Array
+    from hyperframes.index.position import Position
 
-__all__ = ["look_at"]
+__all__ = ["Stretch", "look_around", "look_at"]
+
+_BEFORE_SECONDS: Final = KNOWN_SECONDS + 1.0
+"""What is read before an instant: its looks, and windows enough for how features change."""
+
+
+class Stretch(NamedTuple):
+    """What is known around an instant of a video."""
+
+    descriptor: Descriptor
+    """Of the span that holds it."""
+    looks: Looks
+    """Of the span and those around it."""
+    seconds: float
+    """The instant."""
+
+
+def look_around(position: Position, models: Mapping[str, str]) -> Stretch:
+    """Describe a video around a position, as far as searches for what is like it need.
+
+    Parameters
+    ----------
+    position : Position
+        In a file.
+    models : mapping of str to str
+        Name and version of those that the dataset was made with.
+
+    Raises
+    ------
+    SourceError
+        If it cannot be read, or does not reach the position.
+    FrameError
+        If the dataset was made with another version of a model.
+    """
+    source = open_source(position.source)
+    try:
+        tick, times = float(source.spec.time_base), source.times()
+        seconds = times * tick
+        at = _time_of(seconds, position)
+        first = int(np.searchsorted(seconds, at - _BEFORE_SECONDS))
+        stop = int(np.searchsorted(seconds, at + KNOWN_SECONDS, side="right"))
+        found = _described(source, models, range=(first, stop)) if first < stop else []
+    finally:
+        source.close()
+    for descriptor in found:
+        _check_models(descriptor, models, "the clip")
+    holding = [d for d in found if d.seconds[0] <= at < d.seconds[1]]
+    if not holding:
+        raise SourceError(
+            f"{position.source} has no frame at {position}: it ends at {seconds[-1] if len(seconds) else 0:.3f} s",
+            source=position.source,
+        )
+    return Stretch(holding[0], Looks.joined([d.looks for d in found]), at)
+
+
+def _time_of(seconds: Array, position: Position) -> float:
+    if position.seconds is not None:
+        return position.seconds
+    if position.frame is None or position.frame >= len(seconds):
+        raise SourceError(f"{position.source} has no frame {position.frame}", source=position.source)
+    return float(seconds[position.frame])
+
+
+def _described(source: Any, models: Mapping[str, str], **options: Any) -> list[Descriptor]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DegradedWarning)  # without a detector the other parts are compared
+        return list(describe(source, detector="auto" if "detector" in models else None, text=None, **options))
+
+
+def _check_models(found: Descriptor, models: Mapping[str, str], what: str) -> None:
+    for name, version in found.models.items():
+        if models.get(name, version) != version:
+            raise FrameError(
+                f"{what} was looked at with {name} {version!r}: expected {models[name]!r}, as in the dataset",
+                expected=models[name],
+                got=version,
+                hint="Point HYPERFRAMES_MODELS at the models that the dataset was made with.",
+            )
 
 
 def look_at(image: str | os.PathLike[str] | Array, encoder: Any, models: Mapping[str, str]) -> Descriptor:
@@ -52,14 +132,7 @@ def look_at(image: str | os.PathLike[str] | Array, encoder: Any, models: Mapping
         warnings.simplefilter("ignore", DegradedWarning)  # without a detector the other parts are compared
         detector = "auto" if "detector" in models else None
         (found,) = describe(picture[None], detector=detector, text=encoder)
-    for name, version in found.models.items():
-        if models.get(name, version) != version:
-            raise FrameError(
-                f"the picture was looked at with {name} {version!r}: expected {models[name]!r}, as in the dataset",
-                expected=models[name],
-                got=version,
-                hint="Point HYPERFRAMES_MODELS at the models that the dataset was made with.",
-            )
+    _check_models(found, models, "the picture")
     return found
 
 

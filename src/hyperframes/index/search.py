@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from hyperframes.errors import FrameError, PipelineError, SourceError
 from hyperframes.frames import Array
-from hyperframes.index.looking import look_at
+from hyperframes.index.copies import KNOWN_SECONDS, find_copies
+from hyperframes.index.looking import Stretch, look_around, look_at
 from hyperframes.index.position import Position
 from hyperframes.index.store import Store
 from hyperframes.index.vectors import NUM_FEATURES, best, comparable
+from hyperframes.index.videos import ANSWER, Hit, Videos
 from hyperframes.index.where import check_where, quoted
 from hyperframes.semantic import TASKS, Descriptor
+from hyperframes.semantic.arrow import looks_from
 from hyperframes.semantic.bridge import get_image_encoder
+from hyperframes.semantic.look import Looks
 
 if TYPE_CHECKING:
     import os
@@ -32,24 +37,15 @@ NUM_PROBES: Final = 32
 """Parts of the vector index that are looked through at least."""
 REFINED: Final = 20
 """So many times as many as are wanted are compared exactly."""
-_ANSWER: Final = ("descriptor_id", "source", "start_seconds", "stop_seconds")
+_TRACKED_ROWS: Final = 1 << 15
+"""Of so many spans all looks are held and compared: some hundred megabytes."""
+_NEAR: Final = 512
 _ITERATIONS: Final = 12  # of clustering: more change little
 _SAME: Final = 1e-5
 _AT_ONCE: Final = 8192
 _MOST_TASKS: Final = 4
 _CANDIDATES: Final = 20
 """Of a large dataset so many times as many as are wanted are looked for in each space, before they are compared."""
-
-
-class Hit(NamedTuple):
-    """One span that was found."""
-
-    source: str
-    start_seconds: float
-    stop_seconds: float
-    score: float
-    """How alike it is, 1 for the same: a cosine, or the like of it for a task (see `Index.search`)."""
-    descriptor_id: str
 
 
 @dataclass(slots=True, eq=False)
@@ -65,6 +61,7 @@ class _Memory:
     """(n,) float32: how many parts are valid."""
     texts: Array | None = None
     """(n, 384) float32, zero where there is none."""
+    videos: Videos | None = None
     tasks: dict[str, _Projected] = field(default_factory=dict)
     """By task and version of its projection; the latest few."""
 
@@ -124,8 +121,10 @@ class Index(Store):
         Parameters
         ----------
         like : str, Position, Descriptor or (512,) array, optional
-            A position in a described video such as ``"clip.mp4@12.5"`` (seconds) or ``"clip.mp4@#375"`` (frame), a
-            descriptor, or a vector of the form of `Descriptor.semantic_features`. The score is the mean cosine of the parts.
+            A position in a video such as ``"clip.mp4@12.5"`` (seconds) or ``"clip.mp4@#375"`` (frame), a descriptor, or a vector
+            of the form of `Descriptor.semantic_features`. The score is the mean cosine of the parts. A file that was not described
+            is described around the position first. Of a position copies come first, with `Hit.at_seconds` and the
+            score of `find_copies`: places whose looks are those around it, though encoded anew, cropped, or played faster.
         image : path or (H, W, 3) array of uint8, optional
             A picture: what is in it and its texture are compared, and what an encoder of pictures sees in it where the
             dataset has text vectors. The score is the mean of these cosines.
@@ -168,10 +167,16 @@ class Index(Store):
             return self._search_text(get_image_encoder(encoder), text, top, where)
         if image is not None:
             return self._search_image(encoder, image, top, where)
-        features = self._query(like)
+        stretch = self._around(like) if isinstance(like, str | Position) else None
+        features = self._query(like if stretch is None else stretch.descriptor)
         if task is not None:
             return self._search_task(_checked(features[None])[0], task, top, where)
-        return self.search_many(features[None], top=top, where=where)[0]
+        hits = self.search_many(features[None], top=top, where=where)[0]
+        if stretch is None:
+            return hits
+        copies = self.copies(stretch.looks, stretch.seconds, features, top=top, where=where)
+        known = {hit.descriptor_id for hit in copies}
+        return [*copies, *(hit for hit in hits if hit.descriptor_id not in known)][:top]
 
     def search_many(self, features: Array, *, top: int = 10, where: str | None = None) -> list[list[Hit]]:
         """Return for each of several vectors the spans that are most alike; quicker than one by one.
@@ -208,6 +213,38 @@ class Index(Store):
         rows, scores = best(memory.vectors, queries, top, self._allowed(memory, where))
         return [_hits(memory.answers.take(r), s) for r, s in zip(rows, scores, strict=True)]
 
+    def copies(
+        self, looks: Looks, at: float, features: Array | None = None, *, top: int = 10, where: str | None = None
+    ) -> list[Hit]:
+        """Return the spans that hold copies of a stretch of video, and when in them; see `hyperframes.index.find_copies`.
+
+        Parameters
+        ----------
+        looks : Looks
+            As in `Descriptor.looks`, of one video.
+        at : float
+            The instant in it that is looked for, in seconds.
+        features : (512,) array, optional
+            Of the span that holds it: of more than 32,768 spans the looks of those 512 are compared whose features are most
+            alike; needed there.
+        top : int
+            How many are wanted at most.
+        where : str, optional
+            Only search spans that meet this condition over the columns of descriptors.
+
+        Returns
+        -------
+        list of Hit
+            Best first; empty where there is none.
+        """
+        videos = self._videos(features, None if where is None else check_where(where))
+        found: dict[str, Hit] = {}
+        for copy in find_copies(videos.tracks, looks, at, top=top):
+            span = videos.span_of(copy)
+            if span is not None:
+                found.setdefault(span.descriptor_id, span)
+        return list(found.values())
+
     def descriptor_at(self, position: str | Position) -> Descriptor:
         """Return the descriptor of the span that holds a position such as ``"clip.mp4@12.5"``.
 
@@ -228,7 +265,8 @@ class Index(Store):
             raise SourceError(
                 f"{self.name} holds no descriptor at {at}: {why}",
                 source=at.source,
-                hint="Add it with 'hyperframes describe SOURCE --to DATASET'; sources are named as they were then.",
+                hint="Add it with 'hyperframes describe SOURCE --to DATASET'; sources are named as they were then, and files "
+                "that were not described need to be there.",
             )
         return found[0]
 
@@ -348,10 +386,25 @@ class Index(Store):
 
     # Ways to ask ------------------------------------------------------------------------------------------------------
 
+    def _around(self, like: str | Position) -> Stretch:
+        """Return what is known around a position; what is not of a described source is described now."""
+        at = Position.parse(like) if isinstance(like, str) else like
+        if Path(at.source).is_file() and not self.count(f"source = {quoted(at.source)}"):
+            return look_around(at, self._models(None))
+        held = self.descriptor_at(at)
+        seconds = at.seconds
+        if seconds is None:
+            share = (at.frame - held.core[0]) / max(1, held.core[1] - held.core[0])  # type: ignore[operator]  # one of them is given
+            seconds = held.seconds[0] + share * (held.seconds[1] - held.seconds[0])
+        same = {"content_hash": held.content_hash, "parameters": held.parameters, "stream": held.stream}
+        same["source"] = held.source
+        terms = [f"{name} = {quoted(value)}" for name, value in same.items()]
+        terms += [f"start_seconds < {seconds + KNOWN_SECONDS}", f"stop_seconds > {seconds - KNOWN_SECONDS}"]
+        near = self.rows(" and ".join(terms), columns=["start_seconds", "looks"]).sort_by("start_seconds")
+        return Stretch(held, Looks.joined(looks_from(near.column("looks"))), seconds)
+
     def _query(self, like: Any) -> Array:
-        if isinstance(like, str | Position):
-            like = self.descriptor_at(like)
-        elif isinstance(like, Descriptor):
+        if isinstance(like, Descriptor):
             self._check_models([like], None)
         return like.semantic_features if isinstance(like, Descriptor) else np.asarray(like)
 
@@ -388,13 +441,13 @@ class Index(Store):
             return _hits(memory.answers.take(order), scores[order])
         near = [self._ask_lancedb(name, _unit(q), _CANDIDATES * top, where)[0] for name, q in queries.items()]
         ids = dict.fromkeys(i for table in near for i in table.column("descriptor_id").to_pylist())
-        rows = self._by_ids(ids, [*_ANSWER, "vector", "feature_parts", "text_vector"])
+        rows = self._by_ids(ids, [*ANSWER, "vector", "feature_parts", "text_vector"])
         parts = _counted(rows.column("feature_parts"))
         scores = self._image_scores(
             queries, _rows_of(rows.column("vector"), NUM_FEATURES), parts, lambda: _text_rows(rows), looked
         )
         order = np.argsort(-scores, kind="stable")[:top]
-        return _hits(rows.select(_ANSWER).take(order), scores[order])
+        return _hits(rows.select(ANSWER).take(order), scores[order])
 
     @staticmethod
     def _image_scores(
@@ -428,7 +481,7 @@ class Index(Store):
         import pyarrow as pa
 
         tables, products, total, squares, count = [], [], np.zeros(256), 0.0, 0
-        for part in self._parts([*_ANSWER, "semantic_features"], where):
+        for part in self._parts([*ANSWER, "semantic_features"], where):
             rows = _augmented(_rows_of(part.column("semantic_features"), NUM_FEATURES) @ projection.matrix)
             total, squares, count = (
                 total + rows[:, :-1].sum(axis=0),
@@ -436,10 +489,10 @@ class Index(Store):
                 count + len(rows),
             )
             near, scores = best(rows, query[None], top)
-            tables.append(part.select(_ANSWER).take(near[0]))
+            tables.append(part.select(ANSWER).take(near[0]))
             products.append(scores[0])
         if not tables:
-            return self.rows(columns=_ANSWER, limit=0), np.zeros(0), 1.0
+            return self.rows(columns=ANSWER, limit=0), np.zeros(0), 1.0
         joined, scores = pa.concat_tables(tables), np.concatenate(products)
         order = np.argsort(-scores, kind="stable")[:top]
         return joined.take(order), scores[order], squares / count - float((total / count) @ (total / count))
@@ -453,9 +506,9 @@ class Index(Store):
         """Return the vectors of the newest version, read again where it is another one."""
         version = self.version
         if self._memory is None or self._memory.version != version:
-            table = self.rows(columns=[*_ANSWER, "vector", "feature_parts"])
+            table = self.rows(columns=[*ANSWER, "vector", "feature_parts"])
             vectors = _rows_of(table.column("vector"), NUM_FEATURES)
-            answers = table.select(_ANSWER).combine_chunks()
+            answers = table.select(ANSWER).combine_chunks()
             self._memory = _Memory(version, answers, vectors, _counted(table.column("feature_parts")))
         return self._memory
 
@@ -463,6 +516,24 @@ class Index(Store):
         if memory.texts is None:
             memory.texts = _text_rows(self._in_order(memory, ["text_vector"]))
         return memory.texts
+
+    def _videos(self, features: Array | None, where: str | None) -> Videos:
+        """Return what copies are looked for in: all spans where they are few, else those with the most alike features."""
+        if len(self) > _TRACKED_ROWS:
+            if features is None:
+                raise PipelineError(
+                    f"{self.name} holds {len(self)} spans: expected the features of one, to choose those to compare by",
+                    expected=_TRACKED_ROWS,
+                    got=len(self),
+                )
+            near = self.search_many(features[None], top=_NEAR, where=where)[0]
+            return Videos.of(self._by_ids([hit.descriptor_id for hit in near], [*Videos.COLUMNS]))
+        if where is not None:
+            return Videos.of(self.rows(where, columns=Videos.COLUMNS))
+        memory = self._in_memory()
+        if memory.videos is None:
+            memory.videos = Videos.of(self._in_order(memory, [*Videos.COLUMNS]))
+        return memory.videos
 
     def _projected(self, memory: _Memory, projection: Projection) -> _Projected:
         key = f"{projection.task}\n{projection.version}"
@@ -477,7 +548,7 @@ class Index(Store):
 
     def _in_order(self, memory: _Memory, columns: list[str]) -> Any:
         """Return further columns of the version in memory, in its order."""
-        table = self.rows(columns=["descriptor_id", *columns])
+        table = self.rows(columns=["descriptor_id", *(name for name in columns if name != "descriptor_id")])
         if not table.column("descriptor_id").equals(memory.answers.column("descriptor_id")):
             order = {name: k for k, name in enumerate(table.column("descriptor_id").to_pylist())}
             wanted = memory.answers.column("descriptor_id").to_pylist()
@@ -532,7 +603,7 @@ class Index(Store):
         )
         asked = asked if condition is None else asked.where(condition, prefilter=True)
         with self._reading(where):
-            found = asked.select([*_ANSWER, "_distance"]).to_arrow()
+            found = asked.select([*ANSWER, "_distance"]).to_arrow()
         return found, 1 - found.column("_distance").to_numpy()
 
     def _by_ids(self, ids: Any, columns: list[str]) -> Any:
@@ -603,7 +674,7 @@ def _checked(features: Array) -> Array:
 
 
 def _hits(table: Any, scores: Array) -> list[Hit]:
-    ids, *columns = (table.column(name).to_pylist() for name in _ANSWER)
+    ids, *columns = (table.column(name).to_pylist() for name in ANSWER)
     return [Hit(*row) for row in zip(*columns, scores.astype(np.float64).tolist(), ids, strict=True)]
 
 

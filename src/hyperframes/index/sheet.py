@@ -85,10 +85,11 @@ def write_sheet(hits: Sequence[Hit], path: str | os.PathLike[str], *, title: str
 
 
 def _frame_of(hit: Hit) -> Array:
-    """Return the frame on screen in the middle of the span, (h, w, 3) uint8."""
+    """Return the frame on screen in the middle of the span, or when what was asked for stands there, (h, w, 3) uint8."""
     source = open_source(hit.source)
     try:
-        clip = source.at(seconds=(hit.start_seconds + hit.stop_seconds) / 2)
+        middle = (hit.start_seconds + hit.stop_seconds) / 2
+        clip = source.at(seconds=middle if hit.at_seconds is None else hit.at_seconds)
     finally:
         source.close()
     frames = run(clip, [], pixel_format="rgb24", workers=1).array

@@ -10,6 +10,7 @@ from hyperframes.semantic.describing import DegradedWarning, Descriptions, descr
 from hyperframes.semantic.descriptor import DEFAULT, PARTS, Anchor, Descriptor, Trajectory
 from hyperframes.semantic.generator import NetworkGenerator, RidgeGenerator, TaskGenerator
 from hyperframes.semantic.kernels import FIXED_KERNELS, attend
+from hyperframes.semantic.look import Looks
 from hyperframes.semantic.patchwise import Patchwise, Regions
 from hyperframes.semantic.regions import Mask, Patches, select_patches
 from hyperframes.semantic.sync import Lag, Sync, measure_sync
@@ -34,6 +35,7 @@ __all__ = [
     "ImageEncoder",
     "LabelBridge",
     "Lag",
+    "Looks",
     "Mask",
     "MiniLm",
     "NetworkGenerator",

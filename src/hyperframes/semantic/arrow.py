@@ -11,11 +11,12 @@ import numpy as np
 
 from hyperframes.errors import FrameError, MissingExtraError, SinkError, SourceError
 from hyperframes.semantic.descriptor import DEFAULT, SCHEMA_VERSION, Anchor, Descriptor, Trajectory
+from hyperframes.semantic.look import NUM_LOOK, Looks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["check_path", "from_table", "load", "load_one", "save", "schema", "to_table"]
+__all__ = ["check_path", "from_table", "load", "load_one", "looks_from", "save", "schema", "to_table"]
 
 _SUFFIXES = (".arrow", ".parquet")
 _VERSION_KEY = "hyperframes.descriptor"
@@ -64,6 +65,7 @@ def schema() -> Any:
         "spatial_kernels": pa.list_(real, 81),
         "semantic_features": pa.list_(real, 512),
         "feature_parts": pa.list_(pa.bool_(), 4),
+        "looks": pa.list_(pa.struct([("seconds", exact), ("values", pa.list_(pa.float16(), NUM_LOOK))])),
         "tasks": named,
         "text_vector": pa.list_(pa.float16(), 384),
         "text_model": text,
@@ -108,6 +110,7 @@ def to_table(descriptors: Sequence[Descriptor]) -> Any:
     made = {name: pa.array(values, kinds.field(name).type) for name, values in columns.items()}
     made["anchors"] = _anchors(pa, descriptors, kinds.field("anchors").type)
     made["trajectories"] = _trajectories(pa, descriptors, kinds.field("trajectories").type)
+    made["looks"] = _looks(pa, descriptors, kinds.field("looks").type)
     for name in ("spatial_kernels", "semantic_features"):
         made[name] = _fixed(pa, [getattr(d, name) for d in descriptors], kinds.field(name).type)
     made["region_confidence"] = _fixed(
@@ -163,6 +166,30 @@ def _trajectories(pa: Any, descriptors: Sequence[Descriptor], kind: Any) -> Any:
     return pa.ListArray.from_arrays(pa.array(offsets), structs, type=kind)
 
 
+def _looks(pa: Any, descriptors: Sequence[Descriptor], kind: Any) -> Any:
+    """Return the list column of looks, from flat arrays: there are many."""
+    fields = kind.value_type
+    several = [d.looks for d in descriptors]
+    seconds = np.concatenate([np.zeros(0), *(looks.seconds for looks in several)])
+    values = np.concatenate([Looks.none().values, *(looks.values for looks in several)])
+    flat = pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), type=fields.field("values").type)
+    structs = pa.StructArray.from_arrays([pa.array(seconds), flat], fields=list(fields))
+    offsets = np.concatenate([[0], np.cumsum([len(looks.seconds) for looks in several])]).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(offsets), structs, type=kind)
+
+
+def looks_from(column: Any) -> list[Looks]:
+    """Return the looks in a column of them, one a row, as views of two arrays."""
+    chunk = column.combine_chunks()
+    structs = chunk.flatten()
+    seconds = structs.field("seconds").to_numpy()
+    flat = structs.field("values").flatten().to_numpy(zero_copy_only=False)
+    values = flat.reshape(len(seconds), NUM_LOOK)
+    ends = np.cumsum(chunk.value_lengths().to_numpy(zero_copy_only=False))
+    edges = [0, *ends.tolist()]
+    return [Looks(seconds[a:b], values[a:b]) for a, b in itertools.pairwise(edges)]
+
+
 # From Arrow -----------------------------------------------------------------------------------------------------------
 
 
@@ -186,6 +213,7 @@ def from_table(table: Any) -> list[Descriptor]:
         for name, shape in (("spatial_kernels", (3, 3, 3, 3)), ("semantic_features", (512,)), ("text_vector", (384,)))
     }
     arrays["region_confidence"] = _stacked(table.column("region_confidence"), (64, 64))
+    arrays["looks"] = looks_from(table.column("looks"))
     rows = table.select([field.name for field in schema() if field.name not in arrays]).to_pylist()
     return [_descriptor(row, {name: column[k] for name, column in arrays.items()}) for k, row in enumerate(rows)]
 
@@ -227,6 +255,7 @@ def _descriptor(row: dict[str, Any], arrays: dict[str, Any]) -> Descriptor:
         spatial_kernels=arrays["spatial_kernels"],
         semantic_features=arrays["semantic_features"],
         feature_parts=tuple(row["feature_parts"]),
+        looks=arrays["looks"],
         tasks={entry["name"]: entry["version"] for entry in row["tasks"]},
         text_vector=arrays["text_vector"],
         text_model=row["text_model"],

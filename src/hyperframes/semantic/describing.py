@@ -37,6 +37,7 @@ from hyperframes.semantic.descriptor import DEFAULT, MAP_SIDE, NUM_FEATURES, PAR
 from hyperframes.semantic.detect import Detect
 from hyperframes.semantic.faces import Faces
 from hyperframes.semantic.features import Change, Features, Motion
+from hyperframes.semantic.look import Looks, looks_of
 from hyperframes.semantic.luma import as_small_luma
 from hyperframes.semantic.models import DETECTOR, MODELS_VARIABLE, find_model
 from hyperframes.semantic.regions import Mask
@@ -467,6 +468,8 @@ class _Assembler:
     anchors: deque[tuple[int, Anchor]] = field(default_factory=deque)
     luma: deque[tuple[int, float, Array]] = field(default_factory=deque)
     """(frame, seconds, small luma): points are followed in it once the anchors around it are known."""
+    looked: float | None = None
+    """When the last picture stood that looks were taken up to."""
     held: tuple[int, int, bool, bool] | None = None
     """(start, stop, cut, static) of a segment that waits for the time of the frame after it."""
 
@@ -522,8 +525,7 @@ class _Assembler:
             self.anchors.popleft()
         anchors = [anchor for _, anchor in numbered]
         paths = self._paths([i for i, _ in numbered])
-        while self.luma and self.luma[0][0] < stop:
-            self.luma.popleft()
+        looks = self._looks(stop)
         sync = self.sync
         features, parts = _merged(windows, shares)
         seen = self._seen(windows, shares, features)
@@ -539,6 +541,7 @@ class _Assembler:
             regions=self._regions(windows, shares),
             semantic_features=features,
             feature_parts=parts,
+            looks=looks,
             text_vector=seen,
             text_model="" if self.encoder is None or seen is None else self.encoder.model_id,
             lag_seconds=None if sync is None else sync.lag_seconds,
@@ -563,6 +566,15 @@ class _Assembler:
                 seconds = np.array([at for _, at, _ in between])
                 found += trajectories_between(np.stack([picture for *_, picture in between]), seconds, most=_PATHS)
         return found
+
+    def _looks(self, stop: int) -> Looks:
+        """Return the looks of the segment's pictures, and let go of them."""
+        pictures = []
+        while self.luma and self.luma[0][0] < stop:
+            pictures.append(self.luma.popleft()[1:])
+        looks = looks_of(pictures, self.looked)
+        self.looked = pictures[-1][0] if pictures else self.looked
+        return looks
 
     def _weights_of(self, first: int, stop: int) -> list[tuple[int, float, float]]:
         """Return (frame, seconds, weight) of the segment's frames, and let go of them."""

@@ -16,13 +16,14 @@ import numpy as np
 from hyperframes.errors import FrameError, without_credentials
 from hyperframes.frames import Array
 from hyperframes.semantic.kernels import FIXED_KERNELS
+from hyperframes.semantic.look import NUM_LOOK, Looks
 
 if TYPE_CHECKING:
     import os
 
 __all__ = ["DEFAULT", "PARTS", "SCHEMA_VERSION", "Anchor", "AnchorKind", "Descriptor", "Statistics", "Trajectory"]
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 """Raised when a field changes its meaning, shape or type; files of another version are refused."""
 MAP_SIDE: Final = 64
 NUM_FEATURES: Final = 512
@@ -114,6 +115,8 @@ class Descriptor:
     """Which parts are valid; the others are zero."""
     tasks: Mapping[str, str] = field(default_factory=dict)
     """Name of each task this was made for and the version of its projection; the matrices stay in a registry."""
+    looks: Looks = field(default_factory=Looks.none)
+    """What it looks like every fifth of a second: copies of it are found by them, and where in it they begin."""
     text_vector: Array | None = None
     """(384,) float16: what is seen, in the space of sentences; None where no text encoder took part."""
     text_model: str = ""
@@ -150,6 +153,7 @@ class Descriptor:
         set_(self, "regions", dict(sorted(named.items())))
         set_(self, "models", _texts(self.models, "models"))
         set_(self, "tasks", _texts(self.tasks, "tasks"))
+        set_(self, "looks", _looks(self.looks))
         set_(self, "spatial_kernels", _array(self.spatial_kernels, "spatial_kernels", (3, 3, 3, 3), np.float32))
         set_(self, "semantic_features", _array(self.semantic_features, "semantic_features", (NUM_FEATURES,), "f4"))
         self._check_parts()
@@ -373,6 +377,18 @@ def _anchor(value: Any) -> Anchor:
     if any(place is not None and not math.isfinite(place) for place in (anchor.x, anchor.y)):
         raise _wrong("an anchor", "a finite place or None", tuple(anchor))
     return anchor
+
+
+def _looks(value: Any) -> Looks:
+    try:
+        seconds, values = value
+        count = len(seconds)
+    except (TypeError, ValueError) as error:
+        raise _wrong("looks", "times and values", value) from error
+    times = _array(seconds, "looks.seconds", (count,), np.float64)
+    if not np.isfinite(times).all() or (np.diff(times) <= 0).any():
+        raise _wrong("looks.seconds", "finite times, ascending", times)
+    return Looks(times, _array(values, "looks.values", (count, NUM_LOOK), np.float16))
 
 
 def _trajectory(value: Any) -> Trajectory:
