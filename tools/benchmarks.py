@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import statistics
 import sys
 from html import escape
 from pathlib import Path
@@ -421,11 +422,43 @@ def _descriptors(told: dict[str, Any]) -> list[str]:
     return parts
 
 
+def _copies(told: dict[str, Any]) -> list[str]:
+    """Return what benchmarks/bench_copies.py found."""
+    begin = (
+        f"{told['cuts']} cuts of {told['seconds']:.0f} seconds from real videos, each made over in five ways by ffmpeg, looked for with "
+        f"`search --like CUT@MIDDLE` among {told['spans']} spans of {told['videos']} videos ({told['video_seconds'] / 60:.0f} minutes): the share "
+        "of first hits of the right source, and of those that also tell the instant within half a second.\n"
+    )
+    rows = [[way, *(float(row[name]) for name in ("source", "right"))] for way, row in told["ways"].items()]
+    rows.append(["all", statistics.mean(row["source"] for row in told["ways"].values()), float(told["right"])])
+    end = (
+        f"The median error is {told['median_error_seconds']:.2f} s, a search takes {told['median_search_seconds']:.2f} s, describing the cut "
+        f"included. Of {told['unknown_cuts']} cuts of videos that are not there, {told['unknown_called_copies']} were called copies. What is "
+        "wrong are instants of films in which nothing moves.\n"
+    )
+    end = end if told["wrong"] else end.replace(" What is wrong are instants of films in which nothing moves.", "")
+    return ["## Copies\n", begin, _table(["", "source", "instant"], rows), end]
+
+
+def _tasks(told: dict[str, Any]) -> list[str]:
+    """Return what benchmarks/bench_tasks.py found."""
+    begin = (
+        "Test clips of a kind look for the training clips of their kind: mean average precision by all features, by a projection that is "
+        "guessed from the task's text by the closed-form generator with this task left out, and by one fitted to the training clips. "
+        "The last column is how alike guess and fitted projection are.\n"
+    )
+    names = ("chance", "features", "guessed", "fitted", "guess_cosine")
+    rows = [[task, *(row[name] for name in names)] for task, row in {**told["tasks"], "mean": told["mean"]}.items()]
+    return ["## Tasks\n", begin, _table(["", "chance", "features", "guessed", "fitted", "cosine"], rows)]
+
+
 SECTIONS = {
     "anchors": _anchors,
+    "copies": _copies,
     "descriptors": _descriptors,
     "live_push": _live_push,
     "live_cameras": _live_cameras,
+    "tasks": _tasks,
 }
 """What other scripts than the runner of rivals left, by the name of the file."""
 
