@@ -64,7 +64,7 @@ class Outlet:
         if pts < self.last_pts - SAME_NS:
             return
         self.last_pts = pts = max(pts, self.last_pts)
-        copy = buffer.copy()
+        copy = buffer.copy_deep()  # `copy` gives the same buffer again, whose times the next camera would overwrite
         copy.pts = copy.dts = pts
         self.source.emit("push-buffer", copy)
 
