@@ -152,8 +152,8 @@ def test_missing_ids_are_those_between_that_did_not_come(ids):
     st.lists(st.tuples(st.integers(0, 30), st.integers(-50, 50)), min_size=1, max_size=60),
     st.integers(1, 4),
 )
-def test_the_offset_of_a_clock_is_the_least_delay_of_the_stretches_remembered(steps, stretches):
-    fit = ClockFit(stretch_ns=20, stretches=stretches)
+def test_the_offset_of_a_clock_is_the_least_delay_of_the_last_stretches(steps, stretches):
+    fit = ClockFit(stretch_ns=20, recent=stretches)
     arrival, least = 0, []  # (begin of a stretch, its least delay)
     for step, delay in steps:
         arrival += step
@@ -164,3 +164,31 @@ def test_the_offset_of_a_clock_is_the_least_delay_of_the_stretches_remembered(st
         assert fit.offset_ns == min(found for _, found in least[-stretches:])
     fit.forget()
     assert fit.offset_ns is None
+
+
+@pytest.mark.requirement("B69", "B89")
+@given(
+    st.integers(-900, 900),
+    st.integers(-900, 900),
+    st.floats(0, 40),
+    st.integers(0, 1000),
+)
+def test_a_clock_that_was_set_is_followed_within_two_stretches_whatever_the_network_does(before, after, jitter, seed):
+    rng = np.random.default_rng(seed)
+    fit = ClockFit()
+    delays = []
+    for k in range(30 * 9):
+        off = before if k < 30 * 4 else after
+        delay = off * MS + 5 * MS + round(rng.exponential(jitter) * MS)
+        arrival = 10**18 + k * 33 * MS
+        fit.add(arrival - delay, arrival)
+        delays.append(delay)
+        if k == 30 * 4 - 1 or k >= 30 * 6 + 2:  # two whole stretches after the step
+            assert min(delays[max(0, k - 65) : k + 1]) <= fit.offset_ns <= min(delays[k - 27 : k + 1])
+
+
+def test_a_step_of_the_clock_is_no_drift():
+    fit = ClockFit()
+    for k in range(30 * 20):
+        fit.add(k * 33 * MS - (300 * MS if k > 300 else 0), k * 33 * MS + 2 * MS)
+    assert fit.drift_ppm == pytest.approx(0, abs=1)

@@ -150,3 +150,82 @@ def check_frames(hyperframe, before, after, pushed, end=None):
     assert hyperframe.header.read == read
     assert read[1] <= pushed
     assert hyperframe.planes[0][:, 0, 0].tolist() == [n % 256 for n in range(*read)]
+
+
+@pytest.mark.requirement("B89", "B69")
+@given(
+    st.lists(st.integers(-800_000_000, 800_000_000), min_size=1, max_size=3),
+    st.lists(st.integers(0, 15_000_000), min_size=9, max_size=9),
+    st.permutations(range(9)),
+)
+def test_cameras_whose_clocks_are_wrong_take_nothing_from_the_others(wrong, delays, order):
+    instants = make_instants(9)
+    for stream in range(9):
+        instants.present(stream, there=True)
+    bad = dict(enumerate(wrong))
+    lost = dict.fromkeys(range(9), 0)
+    for k in range(60):
+        base = k * PERIOD
+        for stream in order:
+            now = base + delays[stream]
+            for filled in instants.due(now):
+                instants.slabs.release(filled.hyperframe.slab)
+            slot = instants.slot(stream, k, 10**12 + base + bad.get(stream, 0), now, sender=True)
+            if isinstance(slot, str):
+                lost[stream] += k >= 12  # the first frame of all may be of a camera that is wrong
+                continue
+            for filled in instants.push(stream):
+                instants.slabs.release(filled.hyperframe.slab)
+    assert all(lost[stream] == 0 for stream in range(9) if stream not in bad), lost
+
+
+def test_instants_begin_anew_where_most_cameras_frames_fit_none():
+    instants = make_instants(3)
+    for stream in range(3):
+        instants.present(stream, there=True)
+    verdicts = []
+    for k in range(20):
+        for stream in range(3):
+            time = 10**12 + k * PERIOD - (10 * PERIOD if k >= 5 else 0)  # all clocks were set back
+            slot = instants.slot(stream, k, time, k * PERIOD, sender=True)
+            verdicts.append(slot if isinstance(slot, str) else "")
+            if not isinstance(slot, str):
+                for filled in instants.push(stream):
+                    instants.slabs.release(filled.hyperframe.slab)
+    assert verdicts[:15] == [""] * 15
+    assert verdicts[15:21] == ["late"] * 6
+    assert verdicts[24:] == [""] * 36
+
+
+def test_a_pause_of_all_cameras_is_skipped_at_once():
+    instants = make_instants(2)
+    for stream in range(2):
+        instants.present(stream, there=True)
+    for at in (0, 1, 2, 900, 901):
+        for stream in range(2):
+            assert not isinstance(instants.slot(stream, at, 10**12 + at * PERIOD, at * PERIOD, sender=True), str)
+            for filled in instants.push(stream):
+                instants.slabs.release(filled.hyperframe.slab)
+
+
+@pytest.mark.requirement("B69", "B94")
+@pytest.mark.parametrize("ppm", [-300, 0, 300])
+def test_cameras_spread_over_a_whole_period_keep_their_instants_and_lose_nothing(ppm):
+    instants = make_instants(24)
+    for stream in range(24):
+        instants.present(stream, there=True)
+    rng = np.random.default_rng(2)
+    lost, holes = [], 0
+    for k in range(1500):
+        for stream in range(24):
+            phase = stream * PERIOD // 24
+            at = 10**12 + round((k * PERIOD + phase) * (1 + ppm * 1e-6)) + int(rng.normal(0, 150_000))
+            slot = instants.slot(stream, k, at, k * PERIOD + phase, sender=True)
+            if isinstance(slot, str):
+                lost.append(k)
+                continue
+            for filled in instants.push(stream):
+                holes += k > 300 and not filled.hyperframe.mask.all()
+                instants.slabs.release(filled.hyperframe.slab)
+    assert len([k for k in lost if k > 300]) <= 3
+    assert holes <= 6

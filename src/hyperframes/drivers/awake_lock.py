@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
 
 __all__ = ["AwakeLock"]
@@ -26,24 +28,24 @@ class AwakeLock:
     finds it taken sleeps for a moment outside of it, longer each time, and tries again.
     """
 
-    __slots__ = ("_lock",)
+    __slots__ = ("_lock", "acquire_now", "release")
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self.acquire_now: Callable[[], bool] = partial(self._lock.acquire, False)
+        """Take the lock if nobody has it; return whether it was taken."""
+        self.release: Callable[[], None] = self._lock.release
+        """Let others take it."""
 
     def acquire(self, blocking: bool = True) -> bool:
         """Take the lock; return whether it was taken, as it always is unless `blocking` is False."""
         seconds = FIRST_SECONDS
-        while not self._lock.acquire(blocking=False):
+        while not self.acquire_now():
             if not blocking:
                 return False
             time.sleep(seconds)
             seconds = min(2 * seconds, LONGEST_SECONDS)
         return True
-
-    def release(self) -> None:
-        """Let others take it."""
-        self._lock.release()
 
     def __enter__(self) -> None:
         self.acquire()

@@ -33,7 +33,7 @@ from hyperframes.errors import FrameError, PipelineError, without_credentials
 from hyperframes.frames import FrameSpec, Spec, copy_planes
 from hyperframes.instruments import Instrument, Observers
 from hyperframes.packing import Instants, Packer, Packing, Series, SlabPool, slab_capacity
-from hyperframes.packing.assemble import OPEN_GROUPS, PACK_SHARE, USUAL_PERIOD_NS
+from hyperframes.packing.assemble import PACK_SHARE, USUAL_PERIOD_NS
 from hyperframes.pipeline import Pipeline
 from hyperframes.scheduling.degrade import RUNGS, Ladder
 from hyperframes.scheduling.sizing import LiveLoad, budget_for_latency, fit_cost, queue_depth_for
@@ -471,9 +471,9 @@ class LiveRuntime:
             station.place = place
         self._plan_for(spec, self._most * len(there))
         frames = self.packing.instants * len(there)
-        slabs = SlabPool(
-            spec, frames, self._max_depth() + self._running + OPEN_GROUPS + 1, threading.Lock(), shared=False
-        )
+        period_ns = self._usual_period_ns() or (float(1e9 / spec.rate) if spec.rate else USUAL_PERIOD_NS)
+        count = self._max_depth() + self._running + self.packing.open_groups(period_ns) + 1
+        slabs = SlabPool(spec, frames, count, threading.Lock(), shared=False)
         slabs.touch(TOUCHED)
         if self.waits:
             slabs.on_free = self._room.freed
@@ -487,7 +487,7 @@ class LiveRuntime:
             first=self._first_instant,
             waits=self.waits,
         )
-        self._instants.set_period(self._usual_period_ns() or (float(1e9 / spec.rate) if spec.rate else USUAL_PERIOD_NS))
+        self._instants.set_period(period_ns)
         for station in there:
             if station.spec is not None and station.state == "connected":
                 self._instants.present(station.place, True)
@@ -755,7 +755,7 @@ class LiveRuntime:
             usual = delays[(len(delays) - 1) // 2]
             period = max(station.period_ns for station, _ in there)
             waits = self.packing.timeout_ns(period, self.packing.instants)
-            for station, _ in there:
+            for station in tuple(self._stations.values()):
                 station.compare_clock(usual, waits // 2)
 
     def _watch(self, now: int) -> None:

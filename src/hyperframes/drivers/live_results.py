@@ -113,28 +113,25 @@ class HandingOver:
         values, left_out = values_of(entry)
         ids, pts, mask = (array[core].tolist() for array in (header.frame_ids, header.pts, hyperframe.mask))
         epochs = entry.epoch if isinstance(entry.epoch, tuple) else (entry.epoch,)
-        delivered, filtered = [0] * len(stations), [0] * len(stations)
+        width = len(stations)
+        delivered, filtered = [0] * width, [0] * width
+        names = [station.name for station in stations]
+        callbacks, clock, id_, sequence = self._callbacks, header.clock, header.id, entry.sequence
         for i, frame_id in enumerate(ids):
             if not mask[i]:
                 continue
-            place = i % len(stations)
+            place = i % width
             if left_out is not None and left_out[i]:
                 filtered[place] += 1
                 continue
             delivered[place] += 1
-            if self._callbacks:
-                self._call(
-                    LiveResult(
-                        stations[place].name,
-                        frame_id,
-                        pts[i],
-                        header.clock,
-                        values[i],
-                        header.id,
-                        entry.sequence,
-                        epochs[place],
-                    )
-                )
+            if callbacks:
+                result = LiveResult(names[place], frame_id, pts[i], clock, values[i], id_, sequence, epochs[place])
+                for callback in callbacks:
+                    try:
+                        callback(result)
+                    except Exception as error:  # noqa: BLE001 - a callback's fault is its own
+                        self._raised(error)
         if self._provisional:
             self._handed[stations[0].name] = (entry.epoch, header.core[1])
         for station, count, fewer in zip(stations, delivered, filtered, strict=True):
@@ -149,19 +146,21 @@ class HandingOver:
         values, left_out = values_of(entry)
         if left_out is None or not left_out[0]:
             at, pts = int(header.frame_ids[0]), int(header.pts[0])
-            self._call(
-                LiveResult(station.name, at, pts, header.clock, values[0], header.id, -1, entry.epoch, provisional=True)
+            result = LiveResult(
+                station.name, at, pts, header.clock, values[0], header.id, -1, entry.epoch, provisional=True
             )
+            for callback in self._callbacks:
+                try:
+                    callback(result)
+                except Exception as error:  # noqa: BLE001 - a callback's fault is its own
+                    self._raised(error)
 
-    def _call(self, result: LiveResult) -> None:
-        for callback in self._callbacks:
-            try:
-                callback(result)
-            except Exception as error:  # noqa: BLE001 - a callback's fault is its own
-                self.errors += 1
-                if self.errors & (self.errors - 1) == 0:  # 1, 2, 4, 8, ...: no storm of warnings
-                    times = "" if self.errors == 1 else f" ({self.errors} times so far)"
-                    self._tell("warning", message=f"on_result raised {type(error).__name__}: {error}{times}")
+    def _raised(self, error: Exception) -> None:
+        """Count what a callback raised, and tell it."""
+        self.errors += 1
+        if self.errors & (self.errors - 1) == 0:  # 1, 2, 4, 8, ...: no storm of warnings
+            times = "" if self.errors == 1 else f" ({self.errors} times so far)"
+            self._tell("warning", message=f"on_result raised {type(error).__name__}: {error}{times}")
 
 
 def _callbacks(on_result: Any) -> tuple[Callable[[LiveResult], Any], ...]:

@@ -6,6 +6,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Protocol
 
+from hyperframes.drivers.awake_lock import AwakeLock
 from hyperframes.drivers.ledger import Account
 from hyperframes.errors import FrameError
 from hyperframes.packing import LIVE_TIME_BASE, ClockFit, Instants, Sequencer, Series
@@ -121,13 +122,15 @@ class Station:
     and to commit to it, so that sequencing and counting of one stream wait for no other.
     """
 
-    def __init__(self, name: str, host: Host, *, priority: int, shared: Any = None, room: Room | None = None) -> None:
+    def __init__(
+        self, name: str, host: Host, *, priority: int, shared: AwakeLock | None = None, room: Room | None = None
+    ) -> None:
         self.name, self.priority = name, priority
         self.account = Account()
         self.place = 0
         """Position on the leading axis of spatial hyperframes."""
         self.lock = threading.Lock()
-        self._shared = shared or threading.Lock()
+        self._shared = shared or AwakeLock()
         self.spec: FrameSpec | None = None
         self.epoch = -1
         self.reconnects = 0
@@ -149,16 +152,18 @@ class Station:
         """Whether its times are comparable with those of the other streams, however far off."""
         self.marks: list[tuple[int, int]] = []
         """(time, captured) now and then, for the rate."""
-        self._host = host
+        self._host, self._now_ns, self._attend = host, host.now_ns, host.attend
         self._series: Series | None = None
         self._slabs: SlabPool | None = None
         self._reserved: Any = None
         self._planes: tuple[Array, ...] = ()  # given to be written
         self._stamp: tuple[int, int | None, int] = (-1, None, 0)
         self._room = room or Room()
+        self._thinning = host.thinning
         self._sequencer = Sequencer(lateness_ns=round(host.packing.lateness * 1e9))
         self._clock = ClockFit()
         self._shift_ns: int | None = None  # added to the sender's times; None: they were not compared yet
+        self._usual_ns = 0  # what frames of senders that tell their time take from capture to arrival
         self._rate_ns: float | None = None
         self._writing = False
         self._waits = False  # for room
@@ -194,14 +199,15 @@ class Station:
 
     def slot(self, *, frame_id: int | None, capture_ns: int | None, arrival_ns: int) -> tuple[Array, ...] | None:
         """Return where the next frame goes; see `Inlet.slot`."""
+        now_ns = self._now_ns()
         with self.lock:
-            return self._slot(frame_id, capture_ns, arrival_ns, self._host.now_ns())
+            return self._slot(frame_id, capture_ns, arrival_ns, now_ns)
 
     def push(self) -> None:
         """Take the frame written; see `Inlet.push`."""
         if self.record is not None and self._planes and self.spec is not None:
             self.record.pushed(self._planes, self.spec, *self._stamp)  # before anybody can act on it
-        now_ns = self._host.now_ns()
+        now_ns = self._now_ns()
         with self.lock:
             if not self._writing:
                 if self.over:  # the run stopped meanwhile, and counted the frame
@@ -209,23 +215,28 @@ class Station:
                 raise FrameError(f"stream {self.name!r}: push without a slot")
             self._writing = False
             self.last_push_ns = now_ns
-            if self._series is not None:
-                self._series.period_ns = self.period_ns
-                opens = self._series.opened_ns is None
-                self._pass_on(self._series.push(now_ns), now_ns)
-                if opens and self._host.provisional and (first := self._series.packer.first()) is not None:
-                    self._host.opens(self, first, self._series.packer.slabs, now_ns)
-            else:
+            series = self._series
+            if series is None:
                 instants, place = self._reserved
-                self._acquire_shared()
+                shared = self._shared
+                if not shared.acquire_now():
+                    self._wait_for_shared()
                 try:
                     if filled := instants.push(place):
                         self._host.sealed(self, filled, instants.slabs, now_ns)
                 finally:
-                    self._shared.release()
+                    shared.release()
+            else:
+                opens = series.opened_ns is None
+                if opens:
+                    series.period_ns = self.period_ns
+                if filled := series.push(now_ns):
+                    self._host.sealed(self, filled, series.packer.slabs, now_ns)
+                if opens and self._host.provisional and (first := series.packer.first()) is not None:
+                    self._host.opens(self, first, series.packer.slabs, now_ns)
             if self._ending:
                 self._end()
-        self._host.attend()
+        self._attend()
 
     def drop(self, reason: str, count: int = 1) -> None:
         """Count frames that get no slot; see `Inlet.drop`."""
@@ -295,9 +306,12 @@ class Station:
     def compare_clock(self, usual_ns: int, tolerance_ns: int) -> None:
         """Map the sender's times so that its delay is the usual one, where it differs by more than is waited for.
 
-        Otherwise every frame would be late, or those of all others: a clock that is wrong, or a way that is longer.
+        Otherwise every frame would be late, or those of all others: a clock that is wrong, or a way that is longer. Frames
+        whose sender does not tell its time are taken to have been on their way for as long as is usual.
         """
-        delay = self._clock.offset_ns
+        if abs(usual_ns - self._usual_ns) >= CLOCK_STEP_NS:
+            self._usual_ns = usual_ns
+        delay = self._clock.offset_ns if self._clock.settled else None
         if delay is None:
             self._shift_ns = None
             return
@@ -357,9 +371,8 @@ class Station:
 
     # Under the lock -----------------------------------------------------------------------------------------------------
 
-    def _acquire_shared(self) -> None:
-        if self._shared.acquire(blocking=False):
-            return
+    def _wait_for_shared(self) -> None:
+        """Take the lock of the instants, which somebody has."""
         began = time.perf_counter_ns()
         self._shared.acquire()
         self.lock_waited_ns += time.perf_counter_ns() - began
@@ -367,15 +380,17 @@ class Station:
     def _slot(
         self, frame_id: int | None, capture_ns: int | None, arrival_ns: int, now_ns: int
     ) -> tuple[Array, ...] | None:
-        self._give_up("unwritten")
+        if self._writing:
+            self._give_up("unwritten")
         if self.spec is None or self.closed:
             self._refuse(-1, arrival_ns, "cancelled" if self.closed else "unmatched")
             return None
-        sender = capture_ns is not None
-        time_ns = arrival_ns if capture_ns is None else capture_ns
+        time_ns, sender = arrival_ns, False
         if capture_ns is not None:
+            time_ns, sender = capture_ns, True
             self._clock.add(capture_ns, arrival_ns)
-        verdict = self._sequencer.judge(frame_id, time_ns, sender=sender)
+        sequencer = self._sequencer
+        verdict = sequencer.judge(frame_id, time_ns, sender=sender)
         if self.state != "connected":
             self._is_back()
         self.last_frame_ns = now_ns
@@ -386,19 +401,21 @@ class Station:
         elif verdict:
             self._refuse(-1 if frame_id is None else frame_id, time_ns, verdict)
             return None
-        frame_id, time_ns = self._sequencer.frame_id, self._sequencer.time_ns
+        frame_id, time_ns = sequencer.frame_id, sequencer.time_ns
         self._taken += 1
-        if self._taken % self._host.thinning.every:
+        every = self._thinning.every
+        if every > 1 and self._taken % every:
             self._refuse(frame_id, time_ns, "degraded")
             return None
         seen = self._room.count  # before the search: memory given back meanwhile must not be missed
         slot = self._find_slot(frame_id, time_ns, now_ns, sender=sender)
-        while slot == "queue_full" and self._host.waits and self._wait_for_room(seen):
-            seen = self._room.count
-            slot = self._find_slot(frame_id, time_ns, now_ns, sender=sender)
         if isinstance(slot, str):
-            self._refuse(frame_id, time_ns, slot)
-            return None
+            while slot == "queue_full" and self._host.waits and self._wait_for_room(seen):
+                seen = self._room.count
+                slot = self._find_slot(frame_id, time_ns, now_ns, sender=sender)
+            if isinstance(slot, str):
+                self._refuse(frame_id, time_ns, slot)
+                return None
         self.account.take()
         self._planes, self._stamp = slot, (frame_id, capture_ns, arrival_ns)
         self._writing, self._writing_stamp = True, (frame_id, time_ns)
@@ -420,29 +437,36 @@ class Station:
     def _find_slot(self, frame_id: int, time_ns: int, now_ns: int, *, sender: bool) -> tuple[Array, ...] | str:
         series = self._series
         if series is None:
-            time_ns = self._on_our_clock(time_ns, sender=sender)
-            self._acquire_shared()
+            shift_ns = self._shift_ns
+            if not sender or shift_ns is None:
+                time_ns = self._on_our_clock(time_ns, sender=sender)
+            elif not self.trusted:
+                time_ns += shift_ns
+            shared = self._shared
+            if not shared.acquire_now():
+                self._wait_for_shared()
             try:
                 instants = self._host.instants()
                 self._reserved = (instants, self.place)  # streams may be added or removed before it is written
                 return instants.slot(self.place, frame_id, time_ns, now_ns, sender=sender)
             finally:
-                self._shared.release()
+                shared.release()
         packer = series.packer
         if not sender:
             packer.clock = "arrival"
         elif not packer.num_open:
             packer.clock = "capture"
-        series.order_by(ids=self._sequencer.numbered)
-        return series.slot(frame_id, time_ns, frame_id if self._sequencer.numbered else time_ns)
+        numbered = self._sequencer.numbered
+        series.order_by(ids=numbered)
+        return series.slot(frame_id, time_ns, frame_id if numbered else time_ns)
 
     def _on_our_clock(self, time_ns: int, *, sender: bool) -> int:
-        if not sender or self.trusted:
+        if self.trusted:
             return time_ns
-        if self._shift_ns is None:
-            offset = self._clock.offset_ns or 0
-            return time_ns if abs(offset) < CLOCK_ERROR_NS else time_ns + offset
-        return time_ns + self._shift_ns
+        if not sender:
+            return time_ns - self._usual_ns
+        offset = self._clock.offset_ns or 0  # it was not compared yet
+        return time_ns if abs(offset) < CLOCK_ERROR_NS else time_ns + offset
 
     def _is_back(self) -> None:
         was, self.state = self.state, "connected"

@@ -26,6 +26,10 @@ WRAPS = tuple(1 << bits for bits in (16, 24, 31, 32, 63))
 """Where senders' counters begin again."""
 SETTLED = 3
 """Stretches of time after which a clock is known."""
+RECENT = 2
+"""Stretches that tell how far off a clock is: one whole at least."""
+STEP_NS = 25_000_000
+"""From one stretch to the next a delay changes by more only where a clock was set."""
 SUSPECTS = 3
 """Frames in a row that do not fit what came before, but each other: then it is the count that began again."""
 
@@ -292,13 +296,17 @@ class ClockFit:
     stretch_ns : int
         Of each stretch.
     stretches : int
-        How many are remembered.
+        How many are remembered, for the drift.
+    recent : int
+        The last so many of them, the one that goes on included, tell the offset: a clock that was set, or a frame that was
+        stamped while its sender was still setting it, must not count for longer than that.
     """
 
-    def __init__(self, stretch_ns: int = 1_000_000_000, stretches: int = 120) -> None:
-        self._stretch_ns = stretch_ns
+    def __init__(self, stretch_ns: int = 1_000_000_000, stretches: int = 120, recent: int = RECENT) -> None:
+        self._stretch_ns, self._recent = stretch_ns, recent
         self._least: deque[tuple[int, int]] = deque(maxlen=stretches)  # (arrival, arrival - capture)
         self._began: int | None = None
+        self._is_settled = False
         self.offset_ns: int | None = None
         """Our clock minus the sender's, a frame's shortest way included; None before the first frame."""
 
@@ -308,7 +316,9 @@ class ClockFit:
         if self._began is None or abs(arrival_ns - self._began) >= self._stretch_ns:
             self._began = arrival_ns
             self._least.append((arrival_ns, delay))
-            self.offset_ns = min(least for _, least in self._least)  # one that was forgotten may have been it
+            self._is_settled = len(self._least) >= SETTLED
+            last = itertools.islice(reversed(self._least), self._recent)
+            self.offset_ns = min([least for _, least in last])  # one that was forgotten may have been it
         elif delay < self._least[-1][1]:
             self._least[-1] = (arrival_ns, delay)
             if self.offset_ns is None or delay < self.offset_ns:
@@ -317,20 +327,29 @@ class ClockFit:
     @property
     def settled(self) -> bool:
         """Whether it was followed for long enough that the shortest delay is no accident: from the third stretch on."""
-        return len(self._least) >= SETTLED
+        return self._is_settled
 
     def forget(self) -> None:
         """Begin anew: another clock, or the same after a step."""
         self._least.clear()
         self._began = self.offset_ns = None
+        self._is_settled = False
 
     @property
     def drift_ppm(self) -> float | None:
-        """How much faster the sender's clock runs than this machine's; None before the third stretch."""
-        if not self.settled:
+        """How much faster the sender's clock runs than this machine's; None before the third stretch.
+
+        A step counts as none: only what came after the last one is fitted.
+        """
+        if not self._is_settled:
             return None
-        arrival = np.array([at for at, _ in self._least], float)
-        delay = np.array([d for _, d in self._least], float)
+        least = tuple(self._least)
+        steps = [i for i in range(1, len(least)) if abs(least[i][1] - least[i - 1][1]) > STEP_NS]
+        least = least[steps[-1] if steps else 0 :]
+        if len(least) < SETTLED:
+            return None
+        arrival = np.array([at for at, _ in least], float)
+        delay = np.array([d for _, d in least], float)
         return fit_clock(arrival, arrival - delay).drift_ppm
 
 

@@ -35,15 +35,20 @@ SPATIAL_LEAST_NS = 150_000_000
 thread wait longer than one and a half frames, and its frames are not lost for that."""
 PACK_SHARE = 0.6
 """Share of a latency budget that waiting for frames may take (W4)."""
-OPEN_GROUPS = 4
-"""Instants (or runs of them) that may be open at once; a frame of a later one seals the first."""
+OPEN_GROUPS, OPEN_GROUPS_MOST = 4, 8
+"""Instants (or runs of them) that may be open at once, at least and at most; a frame of a later one seals the first."""
+SKIPPED_AT_ONCE = 2
+"""Instants that a frame may skip beyond those for which there was time: one further ahead has a clock that is wrong, and must
+not make the frames of all others late."""
+MISFITS = 3
+"""Frames in a row that fit no instant, of more than half of the streams: then it is the instants that are wrong."""
 JITTER_NS = 2_000_000
 """How far from half a period a frame may be and still belong to an instant: what senders' clocks wander."""
 
 PERIOD_ERROR = 0.01
 """Share by which the time between two instants may be wrong: less is followed by itself."""
 FOLLOW = 1 / 64
-"""Share of what frames are off their instant, on average, by which the instants to come are moved; of that, a quarter of the
+"""Share of what frames have moved against their instants, on average, by which the instants to come are moved; of that, a quarter of the
 same share goes to the time between two, so that clocks which run a little off are met in the middle (a second-order loop)."""
 
 
@@ -140,6 +145,11 @@ class Packing:
             return None
         return opened_ns + self.timeout_ns(period_ns, size)
 
+    def open_groups(self, period_ns: float) -> int:
+        """Return how many instants `period_ns` apart (or runs of them) may be open at once: those that begin until the first is due."""
+        begun = 1 + math.ceil(self.timeout_ns(period_ns, self.instants) / (period_ns * self.instants))
+        return min(max(OPEN_GROUPS, begun), OPEN_GROUPS_MOST)
+
     @property
     def deadline_reason(self) -> str:
         """Why a hyperframe is sealed at its deadline."""
@@ -224,13 +234,14 @@ class Series:
     def push(self, now_ns: int) -> list[Filled]:
         """Take the frame that was written; return what it completes."""
         frame_id, time_ns, key = self._stamp
-        self.packer.add(time_ns, 0, frame_id, back=self._back)
+        packer = self.packer
+        packer.add(time_ns, 0, frame_id, back=self._back)
         self._newest_ns = max(self._newest_ns, time_ns)
         self._newest_key = max(self._newest_key, key)
         if self.opened_ns is None:
             self._open(now_ns)
         deadline = self.deadline_ns
-        if self.packer.num_ready < self.packer.size and (deadline is None or now_ns < deadline):
+        if not packer.is_full and (deadline is None or now_ns < deadline):
             return []
         return self.due(now_ns)
 
@@ -303,6 +314,7 @@ class _Group:
     """One run of instants being filled: rows of as many places as there are streams."""
 
     __slots__ = (
+        "arrived",
         "count",
         "deadline_ns",
         "first",
@@ -313,7 +325,6 @@ class _Group:
         "passed",
         "pts",
         "reason",
-        "sender",
         "slab",
         "width",
         "writing",
@@ -328,13 +339,19 @@ class _Group:
         self.pts = [-1] * (size * width)
         self.count = 0
         """Frames written."""
-        self.sender = True
+        self.arrived: list[int] = []
+        """Places of frames whose sender does not tell when they were taken."""
         self.writing = 0
         """Frames being copied."""
         self.passed = 0
         """Streams that are there and will bring no more frame for it."""
         self.reason = ""
         """Why it is sealed as soon as nobody writes to it; empty while it is open."""
+
+    @property
+    def sender(self) -> bool:
+        """Whether all times are the senders'."""
+        return not self.arrived
 
     def is_full(self) -> bool:
         """Whether every place has its frame."""
@@ -349,8 +366,9 @@ class Instants:
     """One instant after the other over several streams: each frame goes to the instant it is nearest to.
 
     Instants are a period apart. A run of `size` of them is sealed when every stream that is there has brought its frame
-    or a later one, at its deadline, or when a frame of a much later instant comes. Frames after that are late. What lies
-    in the place of a missing frame is whatever was there: see `blank_missing`.
+    or a later one, at its deadline, or when a frame of a much later instant comes. Frames after that are late; a frame that
+    is ahead of the time that has passed is `unmatched`. Where most streams' frames fit no instant any more, instants begin
+    anew with the next frame. What lies in the place of a missing frame is whatever was there: see `blank_missing`.
 
     Parameters
     ----------
@@ -389,15 +407,21 @@ class Instants:
         self.spec, self.streams, self.slabs, self.packing, self.plan_id = spec, tuple(streams), slabs, packing, plan_id
         self.size = packing.instants
         self._anchor: tuple[int, float] | None = None  # an instant and its time
-        self._by_sender = False  # whether that is by the senders' clocks
+        self._centred = 0  # 1: the instants are in the middle of where frames stood once; 2: by the senders' clocks
+        self._offs: list[float | None] = [None] * len(self.streams)  # of each stream's last frame from its instant
+        self._moved_ns = 0.0  # how far frames have moved against their instants since, on average
         self.next_first = first
-        """The first instant that no group holds yet."""
+        """The first instant that no group holds yet, nor one before it."""
+        self._sealed_until = first  # frames of instants before this one come too late
         self.set_period(USUAL_PERIOD_NS)
         self._ahead_ns = ahead_ns
         self._groups: list[_Group] = []
         self._present = [False] * len(self.streams)
         self._num_present = 0
         self._last = [first - 1] * len(self.streams)  # the newest instant of each stream
+        self._opened_ns: int | None = None  # when the newest group was opened
+        self._misfits = [0] * len(self.streams)  # frames in a row of each stream that fitted no instant
+        self._num_misfits = 0  # streams that had so many of them that the instants may be wrong
         self._writing: list[tuple[_Group, int, int, int, int, bool] | None] = [None] * len(self.streams)
         self._started = packing.trigger != "event" or packing.event == "seal"
 
@@ -408,11 +432,20 @@ class Instants:
 
     def set_period(self, period_ns: float) -> None:
         """Let instants that are not open yet be `period_ns` apart; the next frame says when the first of them is."""
-        self._anchor = None
+        self._begin_anew()
         self.period_ns = period_ns
         self._tolerance_ns = period_ns / 2 + JITTER_NS
+        self._arrival_sticks_ns = period_ns  # frames do not arrive as evenly as they are taken
         if self.packing.tolerance is not None:
-            self._tolerance_ns = self.packing.tolerance * 1e9
+            self._tolerance_ns = self._arrival_sticks_ns = self.packing.tolerance * 1e9
+        self._most_open = OPEN_GROUPS if self.waits else self.packing.open_groups(period_ns)
+
+    def _begin_anew(self) -> None:
+        """Let the next frame say when the next instant is."""
+        self._anchor = None
+        self._centred = 0
+        self._offs = [None] * len(self.streams)
+        self._moved_ns = 0.0
 
     def meet_period(self, period_ns: float) -> None:
         """Let instants be as far apart as the streams' frames, where that is not nearly so already."""
@@ -426,14 +459,25 @@ class Instants:
         if self._anchor is None:
             self._anchor = (self.next_first, time_ns)
         at, at_ns = self._anchor
+        period_ns, tolerance_ns = self.period_ns, self._tolerance_ns
         instant = self._last[stream] + 1  # the following, so that a camera between two stays with one of them
-        if abs(time_ns - at_ns - (instant - at) * self.period_ns) > self._tolerance_ns:
-            instant = at + math.floor((time_ns - at_ns) / self.period_ns + 0.5)
-            if abs(time_ns - at_ns - (instant - at) * self.period_ns) > self._tolerance_ns:
+        sticks_ns = tolerance_ns if sender else self._arrival_sticks_ns
+        if not -sticks_ns <= time_ns - at_ns - (instant - at) * period_ns <= sticks_ns:
+            instant = at + math.floor((time_ns - at_ns) / period_ns + 0.5)
+            if abs(time_ns - at_ns - (instant - at) * period_ns) > tolerance_ns:
                 return "unmatched"
-        group = self._group_of(instant, now_ns)
-        if isinstance(group, str):
-            return group
+        for group in self._groups:
+            if group.first <= instant <= group.last and not group.reason:
+                break
+        else:
+            found = self._group_of(instant, now_ns)
+            if isinstance(found, str):
+                if found != "queue_full":
+                    self._note_misfit(stream)
+                return found
+            group = found
+        if self._misfits[stream]:
+            self._fits_again(stream)
         place = (instant - group.first) * group.width + stream
         if group.mask[place]:
             return "unmatched"
@@ -442,23 +486,72 @@ class Instants:
         return group.slab.slot(place)
 
     def _group_of(self, instant: int, now_ns: int) -> _Group | str:
-        for group in self._groups:
-            if group.first <= instant <= group.last:
-                return "late" if group.reason else group
-        if instant < self.next_first:
+        """Open a group for an instant that no open one holds."""
+        if any(group.first <= instant <= group.last for group in self._groups):
             return "late"
-        if self.waits and len(self._groups) >= OPEN_GROUPS:
+        if instant < self.next_first:
+            return self._fill_in(instant, now_ns)
+        if self.waits and len(self._groups) >= self._most_open:
             return "queue_full"
+        first = instant - (instant - self.next_first) % self.size
+        if first > self.next_first and self._is_astray(first, now_ns):
+            return "unmatched"
+        opened = self._open(first, now_ns, len(self._groups))
+        if opened is None:
+            return "queue_full"
+        self._opened_ns = now_ns
+        self.next_first = first + self.size
+        return opened
+
+    def _fill_in(self, instant: int, now_ns: int) -> _Group | str:
+        """Open a group between others: for instants that a stream whose clock is ahead has skipped."""
+        place = sum(group.last < instant for group in self._groups)
+        low = self._groups[place - 1].last + 1 if place else self._sealed_until
+        if instant < low or any(group.reason for group in self._groups[place:]):
+            return "late"
+        first = instant - (instant - low) % self.size
+        if place < len(self._groups) and first + self.size > self._groups[place].first:
+            return "late"
+        group = self._open(first, now_ns, place)
+        if group is None:
+            return "queue_full"
+        group.passed = self._num_passed(group)
+        return group
+
+    def _open(self, first: int, now_ns: int, place: int) -> _Group | None:
+        """Open a group that begins with the instant `first`, before the one at `place`; None while there is no memory."""
         slab = self.slabs.find()
         if slab is None:
-            return "queue_full"
-        first = self.next_first if instant < self.next_first + self.size else instant
+            return None
         group = _Group(slab, first, self.size, len(self.streams), now_ns)
         ahead_ns = self._ahead_ns() if self.packing.trigger == "latency" else 0
         group.deadline_ns = self.packing.deadline_ns(now_ns, self.period_ns, self.size, ahead_ns)
-        self._groups.append(group)
-        self.next_first = first + self.size
+        self._groups.insert(place, group)
         return group
+
+    def _is_astray(self, instant: int, now_ns: int) -> bool:
+        """Whether more instants would be skipped than can have passed since the newest one began."""
+        if (
+            self.waits or self._opened_ns is None
+        ):  # those who wait for each other are no further apart than that lets them
+            return False
+        passed = (now_ns - self._opened_ns) / self.period_ns
+        return instant - self.next_first > passed + SKIPPED_AT_ONCE * self.size
+
+    def _note_misfit(self, stream: int) -> None:
+        """Take note of a frame that came too late or far too early; begin anew where that is so for most streams."""
+        self._misfits[stream] += 1
+        if self._misfits[stream] != MISFITS:
+            return
+        self._num_misfits += 1
+        if 2 * self._num_misfits > max(1, self._num_present):
+            self._begin_anew()
+            self._misfits = [0] * len(self.streams)
+            self._num_misfits = 0
+
+    def _fits_again(self, stream: int) -> None:
+        self._num_misfits -= self._misfits[stream] >= MISFITS
+        self._misfits[stream] = 0
 
     def push(self, stream: int) -> list[Filled]:
         """Take the frame that a stream has written; return what it completes."""
@@ -470,7 +563,7 @@ class Instants:
         group.ids[place], group.pts[place] = frame_id, time_ns
         group.count += 1
         if not sender:
-            group.sender = False
+            group.arrived.append(place)
         group.writing -= 1
         before = self._last[stream]
         if instant > before:
@@ -480,7 +573,7 @@ class Instants:
                     if before < other.last <= instant:
                         other.passed += 1
         first = self._groups[0]
-        if not first.reason and first.passed < self._num_present and len(self._groups) <= OPEN_GROUPS:
+        if not first.reason and first.passed < self._num_present and len(self._groups) <= self._most_open:
             return []  # as nearly always
         return self._collect()
 
@@ -497,10 +590,12 @@ class Instants:
         self._present[stream] = there
         self._num_present = sum(self._present)
         for group in self._groups:
-            group.passed = sum(
-                there and last >= group.last for there, last in zip(self._present, self._last, strict=True)
-            )
+            group.passed = self._num_passed(group)
         return self._collect()
+
+    def _num_passed(self, group: _Group) -> int:
+        """Return how many streams are there and will bring no more frame for `group`."""
+        return sum(there and last >= group.last for there, last in zip(self._present, self._last, strict=True))
 
     @property
     def deadline_ns(self) -> int | None:
@@ -546,11 +641,12 @@ class Instants:
             group = self._groups[0]
             if not group.reason and self._num_present and group.passed >= self._num_present:
                 group.reason = "full" if group.is_full() else "watermark"
-            if not group.reason and len(self._groups) > OPEN_GROUPS:
+            if not group.reason and len(self._groups) > self._most_open:
                 group.reason = "watermark"
             if not group.reason or group.writing:
                 break
             self._groups.pop(0)
+            self._sealed_until = min(group.last + 1, self.next_first)
             if not group.count:  # all its slots were given up
                 self.slabs.release(group.slab)
                 continue
@@ -559,19 +655,42 @@ class Instants:
         return sealed
 
     def _follow(self, group: _Group) -> None:
-        """Let the instants to come go with the streams' clocks, which are not exactly as fast as they say."""
+        """Let the instants to come go with the streams' clocks, which are not exactly as fast as they say.
+
+        What counts is how far each stream's frames have moved against their instants. Where they stand does not: streams that
+        are spread over a whole period have no middle, and to look for one would turn the instants round and round.
+        """
         if self._anchor is None:
             return
         low = group.mask.rfind(1) // group.width * group.width
-        held = [ns for ns in group.pts[low : low + group.width] if ns >= 0]
         expected_ns, after = self.instant_ns(group.first + low // group.width), group.last + 1
-        if group.sender and not self._by_sender and len(held) == group.width:  # arrival was all that was known before
-            self._by_sender = True
-            self._anchor = (after, self.instant_ns(after) + sorted(held)[len(held) // 2] - expected_ns)
+        offs = [ns - expected_ns if ns >= 0 else None for ns in group.pts[low : low + group.width]]
+        if 2 * len(group.arrived) < group.count:  # those who tell their times speak for all
+            for place in group.arrived:
+                if place >= low:
+                    offs[place - low] = None
+        held = sorted([off for off in offs if off is not None])
+        if group.is_full() and self._centred < (2 if group.sender else 1):
+            self._centred = 2 if group.sender else 1  # arrival may be all that was known before
+            middle = held[len(held) // 2]
+            self._anchor = (after, self.instant_ns(after) + middle)
+            self._offs = [off - middle if off is not None else None for off in offs]
+            self._moved_ns = 0.0
             return
-        off_ns = sum(held) / len(held) - expected_ns
-        self._anchor = (after, self.instant_ns(after) + off_ns * FOLLOW)
-        self.period_ns += off_ns * FOLLOW * FOLLOW / 4 / self.size
+        half = self.period_ns / 2
+        moves = [
+            move
+            for off, before in zip(offs, self._offs, strict=True)
+            if off is not None
+            and before is not None
+            and abs(move := (off - before + half) % self.period_ns - half)
+            < half / 2  # whichever instant it was nearest to
+        ]
+        self._offs = [before if off is None else off for off, before in zip(offs, self._offs, strict=True)]
+        if moves:
+            self._moved_ns += sum(moves) / len(moves)
+        self._anchor = (after, self.instant_ns(after) + self._moved_ns * FOLLOW)
+        self.period_ns += self._moved_ns * FOLLOW * FOLLOW / 4 / self.size
 
     def _sealed(self, group: _Group) -> Hyperframe:
         self._follow(group)

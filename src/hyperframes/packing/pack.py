@@ -127,6 +127,11 @@ class Packer:
         return 0 if ready < 0 else min(ready, self._size)
 
     @property
+    def is_full(self) -> bool:
+        """Whether as many frames are ready as a full hyperframe owns."""
+        return self.num_frames - self._core_start - self._ahead >= self._size
+
+    @property
     def has_room(self) -> bool:
         """Whether one more frame fits in a slab with those that are still needed."""
         return self.num_frames + 1 - self._keep_from() <= self.slabs.capacity
