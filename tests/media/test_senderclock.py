@@ -80,3 +80,28 @@ def test_packets_without_pts_or_without_a_reference_time_say_nothing():
     packet.pts = 7
     clock.packet(packet)
     assert not clock.known
+
+
+def test_packets_that_come_evenly_are_looked_into_now_and_then_and_all_others_at_once():
+    clock, looked = SenderClock(TICK), []
+
+    class Counted(Reporting):
+        def get_sidedata(self, kind):
+            looked.append(self.pts)
+            return super().get_sidedata(kind)
+
+    for k in range(33):
+        clock.packet(Counted(3000 * k, 40_000 + k * 33_333))
+        assert k == 0 or abs(clock.capture_ns(3000 * k) - (40_000_000 + k * 33_333_333)) < 20_000
+    assert len(looked) == 4
+    for k in (40, 41):  # a step: the sender's times may have been set
+        clock.packet(Counted(3000 * k, 9_000_000 + k * 33_333))
+    assert abs(clock.capture_ns(3000 * 41) - (9_000_000_000 + 41 * 33_333_333)) < 20_000
+
+
+def test_a_reference_time_that_belongs_to_the_next_packet_moves_nothing():
+    clock = SenderClock(TICK)
+    for k in range(60):
+        of = k + 1 if k % 11 == 0 else k
+        clock.packet(Reporting(3000 * k, 40_000 + of * 33_333))
+        assert k < 12 or abs(clock.capture_ns(3000 * k) - (40_000_000 + k * 33_333_333)) < 60_000

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 if TYPE_CHECKING:
     from hyperframes.frames.frame import Array
 
-__all__ = ["copy_planes"]
+__all__ = ["copy_planes", "row_of"]
 
 KEPT_BYTES: Final = 128 << 10
 """Planes up to this size are copied in one go: for as long as that takes, some 20 us, nobody else runs Python code."""
@@ -48,6 +49,13 @@ def copy_planes(targets: tuple[Array, ...], planes: tuple[Array, ...]) -> None:
             np.copyto(target.view(row), plane.view(row))
         else:
             np.copyto(target, plane)
+
+
+def row_of(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.dtype[np.void] | None:
+    """Return a dtype that holds a row of a plane (h, w) in one element; None where planes are not to be copied by rows."""
+    nbytes = math.prod(shape) * dtype.itemsize
+    plain = dtype.char in PLAIN and dtype.isnative
+    return _row(shape[1] * dtype.itemsize) if len(shape) == 2 and plain and 0 < nbytes <= KEPT_BYTES else None
 
 
 @lru_cache(maxsize=256)

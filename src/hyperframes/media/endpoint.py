@@ -24,6 +24,7 @@ LOSSES: Final = (av.FFmpegError, OSError)
 
 _OPEN_SECONDS: Final = 5.0
 _NO_TIMES: Final = frozenset({"mpjpeg", "h264", "hevc", "mjpeg"})
+_RTSP: Final = ("rtsp://", "rtsps://")
 _SCHEME: Final = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
 _DEVICE: Final = re.compile(r"/dev/video\d+$")
 _MPEGTS_PROBE: Final = {"probesize": "500000", "analyzeduration": "1000000", "fpsprobesize": "0"}
@@ -90,7 +91,7 @@ class Endpoint:
         return self.place.name
 
     def connect(self, silence_seconds: float) -> Connection:
-        """Open the stream; a read that waits longer than `silence_seconds` fails.
+        """Open the stream; a read that waits longer than `silence_seconds` fails, of RTSP one that waits so long for anything.
 
         Raises
         ------
@@ -127,7 +128,10 @@ class Connection:
         self.endpoint = endpoint
         place = endpoint.place
         if endpoint.live:
-            place = replace(place, timeout_seconds=(_OPEN_SECONDS, silence_seconds))
+            # PyAV looks at the time with Python's lock held, tens of times a picture of an RTSP camera: there FFmpeg's own
+            # `timeout` does, and whoever watches the age of frames.
+            reading = None if place.url.lower().startswith(_RTSP) else silence_seconds
+            place = replace(place, timeout_seconds=(_OPEN_SECONDS, reading))
         self._container, self.stream = place.open()
         self.format: str = self._container.format.name
         self.keeps_time = self.format not in _NO_TIMES
@@ -154,7 +158,7 @@ class Connection:
         av.FFmpegError
             If the packet is damaged.
         """
-        return list(packet.decode())
+        return packet.decode()  # type: ignore[no-any-return]  # PyAV packets are untyped here
 
     def close(self) -> None:
         """Close decoder and container; safe to call twice."""

@@ -5,7 +5,10 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
-from hyperframes.frames import FrameSpec
+import numpy as np
+
+from hyperframes.frames import FrameSpec, copy_planes
+from hyperframes.frames.copying import row_of
 from hyperframes.media.colour import colour_of
 from hyperframes.media.orientation import orientation_of
 from hyperframes.media.pixels import Reshaper, Views, chroma_location_of, listed_format
@@ -68,6 +71,8 @@ class Lender:
         )
         self._reshape = None if direct else Reshaper(spec.pixel_format, spec.height, spec.width)
         self._view = Views(spec.pixel_format, spec.height, spec.width)
+        rows = [row_of(shape, spec.dtype) for shape in spec.shapes] if direct else []
+        self._rows = [row for row in rows if row is not None] if None not in rows else []
 
     def fits(self, frame: Any) -> bool:
         """Whether `frame` has the size and format that this lends."""
@@ -76,3 +81,13 @@ class Lender:
     def __call__(self, frame: Any) -> tuple[Array, ...]:
         """Return the planes of `frame`, one array (h, w) or (h, w, c) each, valid as long as the frame."""
         return self._view(frame if self._reshape is None else self._reshape(frame))
+
+    def copy(self, frame: Any, slot: tuple[Array, ...]) -> None:
+        """Copy the planes of `frame` to the arrays of `slot`, small ones without a change of threads (see `copy_planes`)."""
+        if not self._rows:
+            copy_planes(slot, self(frame))
+            return
+        for plane, target, row in zip(frame.planes, slot, self._rows, strict=False):
+            height, stride = target.shape[0], plane.line_size
+            first = 0 if stride > 0 else (1 - height) * stride
+            np.copyto(target.view(row), np.ndarray((height, 1), row, plane, first, (stride, 0)))
