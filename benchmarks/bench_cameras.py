@@ -14,6 +14,7 @@ import argparse
 import json
 import queue
 import resource
+import shutil
 import statistics
 import subprocess
 import sys
@@ -39,6 +40,8 @@ class Counts:
         self.ages_ns: list[int] = []
         self.stats = dict
         """What a live run says of itself."""
+        self.scrape = None
+        """Makes the text of a live run's metrics."""
         self.stale: list[float] = []
         """When the first camera was said to be stale, by the monotonic clock."""
 
@@ -86,8 +89,10 @@ def capture(urls, counts):
 
 
 def live(urls, counts):
-    """A live run: one instant of all cameras a hyperframe, a callback for each frame."""
+    """A live run with journal and metrics: one instant of all cameras a hyperframe, a callback for each frame."""
     import hyperframes as hf
+    from hyperframes.console.metrics import Metrics, render
+    from hyperframes.drivers.live_journal import LiveJournal
 
     names = {f"cam{i}": url for i, url in enumerate(urls)}
     place = {name: i for i, name in enumerate(names)}
@@ -95,10 +100,20 @@ def live(urls, counts):
     def on_result(result):
         counts.called_back(place[result.stream], result.pts_ns)
 
-    runtime = hf.LiveRuntime(names, packing=hf.Packing(kind="spatial"), on_result=on_result, instruments=(counts,))
+    metrics, journal = Metrics(), LiveJournal(Path(tempfile.mkdtemp()) / "live.journal")
+    runtime = hf.LiveRuntime(
+        names, packing=hf.Packing(kind="spatial"), on_result=on_result, instruments=(counts, metrics, journal)
+    )
     counts.stats = runtime.stats
+    counts.scrape = lambda: render(runtime.stats(), metrics)
     runtime.start()
-    return lambda: runtime.stop(drain=False)
+
+    def end():
+        runtime.stop(drain=False)
+        journal.close()
+        shutil.rmtree(journal.path.parent)
+
+    return end
 
 
 def _stacked(reader, urls, counts):
@@ -183,6 +198,17 @@ def measure(counts, seconds, healthy):
     }
 
 
+def scrape_ms(scrape, times=21):
+    """Return the processor time of the thread that makes the text of the metrics, while frames come."""
+    took = []
+    for _ in range(times):
+        cpu = time.thread_time()
+        scrape()
+        took.append(1000 * (time.thread_time() - cpu))
+        time.sleep(0.05)
+    return statistics.median(took)
+
+
 def child(name, base, cameras, seconds):
     """Run a contender; tell the parent when each phase is over, on standard output."""
     counts = Counts(cameras)
@@ -193,6 +219,8 @@ def child(name, base, cameras, seconds):
     result = {"start_seconds": time.monotonic() - began, "streaming": sum(count > 0 for count in counts.frames)}
     time.sleep(10)  # sender reports are in, at most 5 s apart, clocks were compared for 3 s, queues are level
     result["healthy"] = measure(counts, seconds, range(cameras))
+    if counts.scrape is not None:
+        result["scrape_ms"] = scrape_ms(counts.scrape)
     result["rss_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print("measured", flush=True)  # noqa: T201 - the parent reads it
     if cameras > 1 and (frozen := sys.stdin.readline()):
@@ -331,6 +359,7 @@ def summary(rounds):
         "healthy": _median([r["healthy"] for r in rounds]),
         "one_frozen": _median([r["one_frozen"] for r in rounds if r.get("one_frozen")] or [{}]),
         "frozen": frozen,
+        **({"scrape_ms": statistics.median(r["scrape_ms"] for r in rounds)} if "scrape_ms" in rounds[0] else {}),
     }
 
 

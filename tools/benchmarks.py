@@ -298,7 +298,8 @@ def _live_cameras(result: dict[str, Any]) -> list[str]:
         (
             "`benchmarks/bench_cameras.py`, H.264 at 30 frames a second from a local server, which shares the machine's cores; "
             "each contender is a process of its own. `capture` decodes and copies only; the age is counted from the camera's "
-            f"clock for `capture` and `live`, from the read for others. Commit {result['versions']['hyperframes']['commit']}.\n"
+            "clock for `capture` and `live`, from the read for others; `live` packs all cameras into one hyperframe, with ledger, "
+            f"journal and metrics, and calls back for every frame. Commit {result['versions']['hyperframes']['commit']}.\n"
         ),
         (
             "| cameras | | all stream after | frames a second | slowest camera | CPU a frame | peak | age p50 / p99 | dropped "
@@ -315,7 +316,53 @@ def _live_cameras(result: dict[str, Any]) -> list[str]:
                 f"| {_reasons(good['dropped'])} | {_figure(bad.get('frames_per_second'), ',.0f')} | {_ages(bad)} "
                 f"| {_figure(frozen['told_after_seconds'], '.1f', ' s')} | {_figure(frozen['back_after_seconds'], '.1f', ' s')} |"
             )
+    scrapes = [
+        f"{told['cameras']} x {size}: {one['scrape_ms']:.1f} ms"
+        for size, told in result["sizes"].items()
+        for one in told["contenders"].values()
+        if "scrape_ms" in one
+    ]
+    lines += ["", f"Processor time of a scrape of the metrics meanwhile: {', '.join(scrapes)}."] if scrapes else []
     return ["## Live: RTSP cameras\n", "\n".join([*lines, ""])]
+
+
+def _live_latency(result: dict[str, Any]) -> list[str]:
+    """Say how long hyperframes take beside the operator's time and an ideal server, within a budget, and in overload."""
+    rows = {row["what"]: row for row in result["rows"]}
+    lines = [
+        (
+            "`benchmarks/bench_live_latency.py`: the operator waits as for a device, so what stands beside its time is the run's own. "
+            "The ideal server takes the recorded hyperframes in the order of their seals and without any overhead. "
+            f"Commit {result['versions']['hyperframes']['commit']}; other processes used {result['other_cores']:.1f} cores.\n"
+        ),
+        "| | hyperframes | operator | seal to result, p50 / p99 | ideal, p50 / p99 | the run's own, p50 / p99 | kept | dropped |",
+        "| --- " * 8 + "|",
+    ]
+    for what, row in rows.items():
+        if "result_ms" not in row:
+            continue
+        kept = f"{100 * row['kept']:.2f} % of 500 ms" if "kept" in row else ""
+        lines.append(
+            f"| {what} | {row['hyperframes']:,} | {row['operator_ms']:.1f} ms | {_pair(row['result_ms'])} | {_pair(row['ideal_ms'])} "
+            f"| {_pair(row['own_ms'])} | {kept} | {_reasons(row['dropped'])} |"
+        )
+    lines += [
+        "",
+        "| | seconds | first frame to result, p50 / p99 / longest | memory grown | queue empty after | last drop after | dropped |",
+        "| --- " * 7 + "|",
+    ]
+    for what, row in rows.items():
+        if "memory_grown_mb" in row:
+            total = " / ".join(f"{ms:,.0f}" for ms in row["total_ms"])
+            lines.append(
+                f"| {what} | {row['seconds']:.0f} | {total} ms | {row['memory_grown_mb']:.1f} MB | {row['queue_empty_after_s']:.2f} s "
+                f"| {row['last_drop_after_s']:.2f} s | {_reasons(row['dropped'])} |"
+            )
+    return ["## Live: latency\n", "\n".join([*lines, ""])]
+
+
+def _pair(ms: list[float]) -> str:
+    return f"{ms[0]:.1f} / {ms[1]:.1f} ms"
 
 
 def _figure(value: float | None, form: str, unit: str = "") -> str:
@@ -458,6 +505,7 @@ SECTIONS = {
     "descriptors": _descriptors,
     "live_push": _live_push,
     "live_cameras": _live_cameras,
+    "live_latency": _live_latency,
     "tasks": _tasks,
 }
 """What other scripts than the runner of rivals left, by the name of the file."""
