@@ -2,24 +2,28 @@
 
 Frame threads report errors late and can lose frames beside them, and what a decoder puts in place of damaged parts
 depends on them. So decoding is strict at first, with threads, and stops at the first sign of damage; from the last
-sound key frame before it a lenient decoder without threads goes on. A single thread takes the same way.
+sound key frame before it a lenient decoder without threads goes on. A single thread takes the same way. Where a codec
+has no threads, several decoders may take the packets in turn (`Turns`).
 """
 
 from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain, dropwhile, islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import av
 
 from hyperframes.errors import SourceError
+from hyperframes.media.turns import Turns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from hyperframes.media.container import Place
+    from hyperframes.media.turns import Task
 
 __all__ = ["DamagedError", "Decoder", "Key", "Playback", "Tally", "is_hidden"]
 
@@ -67,19 +71,24 @@ class Tally:
         return bool(self.errors or self.corrupt or self.broken)
 
 
+class _BrokenError(Exception):
+    """The demuxer found nothing that it understands before the end of the file."""
+
+
 class DamagedError(Exception):
     """A strict decoder met damage; the frames that it held back must be decoded again by a lenient one."""
 
 
 class Decoder:
-    """One open container and one decoder: packets in, PyAV frames out.
+    """One open container and its decoder: packets in, PyAV frames out.
 
     Parameters
     ----------
     place : Place
         What to open.
     threads : int
-        0 for as many as the machine has, 1 for no threads, more for that many.
+        0 for as many as the machine has, 1 for no threads, more for that many. Where the codec has none, a strict
+        decoder that does not seek again and again is that many, in turn.
     strict : bool
         Whether to stop at damage with a `DamagedError`, instead of counting it and going on.
     seeks : bool
@@ -106,6 +115,12 @@ class Decoder:
         if strict and not seeks:
             # Damage inside a slice is passed over in silence otherwise.
             self._context.options = {"err_detect": "explode"}
+        self._turns = Turns.of(self._context, place, threads) if strict and not seeks else None
+
+    @property
+    def pictures_ahead(self) -> int:
+        """How many pictures are decoded before they are asked for, beside those of the codec's own threads."""
+        return self._turns.pictures if self._turns else 0
 
     def skip_unreferred(self, wanted: list[int]) -> None:
         """From now on do not decode pictures that no other refers to, but for those at the times `wanted`.
@@ -119,6 +134,8 @@ class Decoder:
     def close(self) -> None:
         """Close decoder and container; safe to call twice."""
         self._closed = True
+        if self._turns is not None:
+            self._turns.close()
         self.container.close()
 
     def frames(self, first: Any = None) -> Iterator[Any]:
@@ -129,8 +146,21 @@ class Decoder:
         DamagedError
             From a strict decoder at the first damage; frames that it may have touched were not yielded.
         """
-        packets = self._packets() if first is None else chain([first], self._packets())
-        return self._strictly(packets) if self._strict else self._leniently(packets)
+        packets = self._demuxed() if first is None else chain([first], self._demuxed())
+        tasks = self._tasks(packets)
+        return self._strictly(tasks) if self._strict else self._leniently(tasks)
+
+    def _tasks(self, packets: Iterator[Any]) -> Iterator[Task]:
+        """Yield each packet with what decodes it, and None for the end."""
+        if self._turns is None:
+            decode = self._context.decode
+            yield from self._until_broken((packet, partial(decode, packet)) for packet in packets)
+            yield None, partial(decode, None)
+            return
+        for task in self._until_broken(self._turns.ahead(packets)):
+            self._still_open()
+            yield task
+        yield None, self._turns.flush
 
     def from_key(self, key: Key) -> Iterator[Any] | None:
         """Yield the frames from the key frame of `key` on, or return None if the seek cannot be proven.
@@ -161,7 +191,7 @@ class Decoder:
                 continue
             self._unshown.clear()
             self._floor = key.pts
-            for searched, packet in enumerate(self._packets()):
+            for searched, packet in enumerate(self._until_broken(self._demuxed())):
                 if packet.pts == key.pts and Key.of(packet) == key:
                     return packet
                 if searched > _SEARCHED_PACKETS or (packet.dts is not None and packet.dts > dts):
@@ -171,7 +201,14 @@ class Decoder:
     def _second(self) -> int:
         return int(1 / self.stream.time_base)
 
-    def _packets(self) -> Iterator[Any]:
+    def _until_broken(self, items: Iterable[Any]) -> Iterator[Any]:
+        """Yield what comes of demuxing; where it breaks off, note that."""
+        try:
+            yield from items
+        except _BrokenError as error:
+            self.tally.broken = str(error)
+
+    def _demuxed(self) -> Iterator[Any]:
         self._still_open()
         try:
             for packet in self.container.demux(self.stream):
@@ -181,7 +218,7 @@ class Decoder:
         except SourceError:
             raise  # an OSError too, but not the demuxer's
         except av.InvalidDataError as error:
-            self.tally.broken = error.strerror or str(error)
+            raise _BrokenError(error.strerror or str(error)) from error
         except (av.FFmpegError, OSError) as error:
             raise self.place.error(
                 f"could not be read to its end: {getattr(error, 'strerror', None) or error}",
@@ -221,14 +258,14 @@ class Decoder:
             for time in late:
                 del self._unshown[time]
 
-    def _leniently(self, packets: Iterator[Any]) -> Iterator[Any]:
+    def _leniently(self, tasks: Iterator[Task]) -> Iterator[Any]:
         """Decode on at damage: errors cost the frames that they cost, and are counted."""
         tally = self.tally
-        for packet in chain(packets, (None,)):
+        for packet, decoded in tasks:
             if packet is not None:
                 self._fed(packet)
             try:
-                frames = self._context.decode(packet)
+                frames = decoded()
             except av.FFmpegError:
                 tally.errors += 1
                 continue
@@ -239,14 +276,14 @@ class Decoder:
         tally.silent += len(self._unshown)
         tally.finished = True
 
-    def _strictly(self, packets: Iterator[Any]) -> Iterator[Any]:
+    def _strictly(self, tasks: Iterator[Task]) -> Iterator[Any]:
         """Stop at the first damage.
 
         A damaged reference can come out after pictures that were predicted from it, so frames are held back by as
         many as the stream may reorder.
         """
         held: deque[Any] = deque()
-        for packet in chain(packets, (None,)):
+        for packet, decoded in tasks:
             if packet is None:
                 delay = self._context.thread_count + self._context.reorder_depth
                 in_flight = [pts for pts, number in self._unshown.items() if number > self._num_fed - delay]
@@ -255,7 +292,7 @@ class Decoder:
                 if packet.is_corrupt:
                     raise DamagedError
             try:
-                frames = self._context.decode(packet)
+                frames = decoded()
             except av.FFmpegError as error:
                 raise DamagedError from error
             for frame in frames:
@@ -294,6 +331,11 @@ class Playback:
     def stream(self) -> Any:
         """PyAV's stream."""
         return self._decoder.stream
+
+    @property
+    def pictures_ahead(self) -> int:
+        """As of `Decoder`."""
+        return self._decoder.pictures_ahead
 
     @property
     def tally(self) -> Tally:

@@ -166,7 +166,7 @@ class VideoSource(Source):
         try:
             frames = iter(run)
             head = self._first_of(run, frames)
-            self._describe(run.playback.stream, head[0])
+            self._describe(run.playback, head[0])
             self._step = run.repair.step
         except BaseException:
             self._close_run(run)
@@ -181,8 +181,8 @@ class VideoSource(Source):
             raise self._place.nothing_decodes(run.playback.stream, run.playback.tally.errors)
         return head
 
-    def _describe(self, stream: Any, frame: Any) -> None:
-        name = frame.format.name
+    def _describe(self, playback: Playback, frame: Any) -> None:
+        stream, name = playback.stream, frame.format.name
         try:
             self.spec = picture_spec(stream, frame, nominal_rate(stream))
         except FrameError as error:
@@ -191,7 +191,8 @@ class VideoSource(Source):
         if not self._direct:
             self._note("format", f"pixel format {name} is converted to {self.spec.pixel_format}")
         context = stream.codec_context
-        self._decoder_pictures: int = _REFERENCES + context.reorder_depth + context.thread_count + _LENT
+        ahead = context.thread_count + playback.pictures_ahead
+        self._decoder_pictures: int = _REFERENCES + context.reorder_depth + ahead + _LENT
         self._coded: _Coded = (name, frame.height, frame.width)
         self._declared: int = stream.frames
         # Where the container has no durations, demuxers fill some in, but not the same ones on every way to a frame.
