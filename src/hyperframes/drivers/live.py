@@ -12,7 +12,6 @@ import math
 import threading
 import time
 import uuid
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -23,20 +22,23 @@ from hyperframes.clock import Clock, SystemClock
 from hyperframes.drivers.awake_lock import AwakeLock
 from hyperframes.drivers.coordinator import Coordinator
 from hyperframes.drivers.crew import ThreadCrew
-from hyperframes.drivers.dispatch import Dispatch, Entry, LivePlan, check_spatial, plan_for
+from hyperframes.drivers.dispatch import Dispatch, Entry, LivePlan, check_spatial
 from hyperframes.drivers.feeders import Feeder, feeder_for
-from hyperframes.drivers.ledger import Latencies, total_of
+from hyperframes.drivers.ledger import total_of
+from hyperframes.drivers.live_clocks import compare_clocks, note_spread, usual_period_ns
 from hyperframes.drivers.live_config import preset_packing
+from hyperframes.drivers.live_plans import Plans
 from hyperframes.drivers.live_results import HandingOver, LiveResult
+from hyperframes.drivers.live_resuming import Resuming
+from hyperframes.drivers.live_tempo import Tempo
 from hyperframes.drivers.station import Room, Station, Thinning
 from hyperframes.errors import FrameError, PipelineError, without_credentials
 from hyperframes.frames import FrameSpec, Spec, copy_planes
 from hyperframes.instruments import Instrument, Observers
 from hyperframes.packing import Instants, Packer, Packing, Series, SlabPool, slab_capacity
-from hyperframes.packing.assemble import PACK_SHARE, USUAL_PERIOD_NS
+from hyperframes.packing.assemble import USUAL_PERIOD_NS
 from hyperframes.pipeline import Pipeline
 from hyperframes.scheduling.degrade import RUNGS, Ladder
-from hyperframes.scheduling.sizing import LiveLoad, budget_for_latency, fit_cost, queue_depth_for
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -51,19 +53,12 @@ if TYPE_CHECKING:
 __all__ = ["LiveResult", "LiveRuntime", "WhenFull"]
 
 WhenFull = Literal["drop_newest", "drop_oldest", "block", "degrade"]
-QUEUE_SECONDS = 0.2
-"""How long frames may wait in the queue where no budget says."""
-TTL_MOST_NS = 1_000_000_000
 SHORTEST_SLEEP_NS, LONGEST_SLEEP_NS = 500_000, 20_000_000
 WATCH_NS = 50_000_000
 MARK_NS, RATE_MARKS = 250_000_000, 8
 """How often frames are counted, and how many counts are kept: frames a second are measured over 2 s."""
 UNBOUNDED = 1 << 30
 """Hyperframes in the queue where writers wait: the memory of the streams is the bound."""
-TUNE_NS, TUNE_LEAST = 1_000_000_000, 8
-"""How often the size is chosen anew, and after how many hyperframes at least."""
-USUAL_FPS, SIZE_MOST = 30, 64
-"""Where the size follows from a budget, before the rate is known; and the largest that memory is planned for then."""
 TOUCHED = 2
 """Slabs whose pages are there before the first frame: one is filled while another is worked on."""
 DEPTH_LEAST = 8
@@ -175,9 +170,6 @@ class LiveRuntime:
         self.pace = pace
         self._recorder = recorder
         self._resume = resume
-        self._resuming: deque[Entry] = deque()
-        self.warnings: list[str] = []
-        """What users should know: what could not be resumed."""
         self._queue, self._ttl, self._on_gap = queue, ttl, on_gap
         self._workers, self._join, self._first_sequence = workers, join, first_sequence
         self._observers = Observers(instruments)
@@ -192,26 +184,20 @@ class LiveRuntime:
         self._stations: dict[str, Station] = {}
         self._feeders: dict[str, Feeder] = {}
         self._lock = threading.Lock()  # held to add a stream; no other is taken under it
-        self._plans_lock = threading.Lock()  # held to make a plan
-        self._plans: dict[Any, LivePlan] = {}
         self._dispatch: Dispatch | None = None
         self._instants: Instants | None = None
         self._instants_lock = AwakeLock()
         self._first_instant = 0
         self._running = workers * join
-        self._latencies = Latencies()
+        self._plans = Plans(self.pipeline, 2 * self._running + 2, self._begin_plan)
+        self._tempo = Tempo(self.packing, workers)
+        self._resuming = Resuming(self._wait_for_end, self._take_soon, self._running)
         self._sealed: dict[str, int] = {}
         self._partial = self._hyperframes = 0
         self._depth_sum = self._depth_counts = 0
-        self._infer_ns = self._took_ns = self._spread_ns = 0.0
         self._ladder = Ladder() if when_full == "degrade" else None
         self._level = self._overflows = 0
-        self._most = self._size = self.packing.instants
-        self._tunes = self.packing.kind == "temporal" and self.packing.size is None and self.packing.latency is not None
-        if self._tunes:
-            self._most = self._size = max(1, min(SIZE_MOST, int(PACK_SHARE * (self.packing.latency or 0) * USUAL_FPS)))
-        self._costs: deque[tuple[int, float]] = deque(maxlen=64)
-        self._tuned_ns = 0
+        self._most = self._size = self._tempo.first_size()
         self._infeasible = ""
         self._ended = False
         self._fault: Exception | None = None
@@ -237,50 +223,28 @@ class LiveRuntime:
         return self
 
     def _work_off(self) -> None:
-        """Work on what was sealed before, no more at once than the workers take: so the queue cannot give it up."""
+        """Work on what was sealed before."""
         for one in self._resume:
             if self._state != "running" or self._over.is_set():
                 return  # what is left stays in the journal as it is
-            self._work_on(one)
-            while len(self._resuming) > self._running:
-                self._wait_for_oldest()
-        while self._resuming:
-            self._wait_for_oldest()
+            if one.hyperframe is None:
+                self._resuming.note_gone(one)
+                continue
+            stations = tuple(self._stations.get(name) or self._add(name, 0) for name in one.hyperframe.header.streams)
+            plan = self._plans.get(one.hyperframe.spec, max(self._most, one.hyperframe.size))
+            self._resuming.work_on(one, stations, plan, self.now_ns())
+        self._resuming.finish()
 
-    def _wait_for_oldest(self) -> None:
-        ended = self._resuming[0].ended
-        assert ended is not None  # as those have that were sealed before
+    def _wait_for_end(self, ended: threading.Event) -> None:
         self._crew.wait(ended, None)
-        self._resuming.popleft()
 
-    def _work_on(self, one: Rebuilt) -> None:
-        """Take a hyperframe that was sealed before."""
-        if one.hyperframe is None:
-            frames = ", ".join(f"{stream} #{number}" for stream, number in one.missing[:5])
-            self.warnings.append(f"hyperframe {one.life.sequence} was not resumed: frames of it are gone: {frames}")
-            return
-        header = dataclasses.replace(one.hyperframe.header, attempt=one.hyperframe.header.attempt + 1)
-        hyperframe = dataclasses.replace(one.hyperframe, header=header)
-        stations = tuple(self._stations.get(name) or self._add(name, 0) for name in header.streams)
-        now = self.now_ns()
-        entry = Entry(
-            hyperframe,
-            stations,
-            self._plan_for(hyperframe.spec, max(self._most, hyperframe.size)),
-            None,
-            one.epoch,
-            opened_ns=now,
-            last_ns=now,
-            sealed_ns=now,
-            sequence=header.sequence,
-            frames=int(np.count_nonzero(hyperframe.mask[hyperframe.core])),
-            ended=threading.Event(),
-        )
-        for station, count in entry.counts():
-            for _ in range(count):
-                station.account.take()
-        self._resuming.append(entry)
+    def _take_soon(self, entry: Entry) -> None:
         self._coordinator.post(partial(self._take, entry))
+
+    @property
+    def warnings(self) -> list[str]:
+        """What users should know: what could not be resumed."""
+        return self._resuming.warnings
 
     def stop(self, *, drain: bool = True, timeout: float | None = 10.0) -> dict[str, Any]:
         """Stop, and return the last stats.
@@ -469,9 +433,9 @@ class LiveRuntime:
         there = [station for station in tuple(self._stations.values()) if not station.over]
         for place, station in enumerate(there):
             station.place = place
-        self._plan_for(spec, self._most * len(there))
+        self._plans.get(spec, self._most * len(there))
         frames = self.packing.instants * len(there)
-        period_ns = self._usual_period_ns() or (float(1e9 / spec.rate) if spec.rate else USUAL_PERIOD_NS)
+        period_ns = usual_period_ns(there) or (float(1e9 / spec.rate) if spec.rate else USUAL_PERIOD_NS)
         count = self._max_depth() + self._running + self.packing.open_groups(period_ns) + 1
         slabs = SlabPool(spec, frames, count, threading.Lock(), shared=False)
         slabs.touch(TOUCHED)
@@ -483,7 +447,7 @@ class LiveRuntime:
             slabs,
             self.packing,
             plan_id=f"{self.id}/instants",
-            ahead_ns=self._ahead_ns,
+            ahead_ns=self._tempo.ahead_ns,
             first=self._first_instant,
             waits=self.waits,
         )
@@ -494,11 +458,7 @@ class LiveRuntime:
 
     def outputs(self) -> list[dict[str, tuple[str, Spec]]]:
         """Return what results are made of, for each kind of frames seen so far: outputs by name, their kind and spec."""
-        ports = [[held.plan.ports[number] for number in held.ports] for held in tuple(self._plans.values())]
-        return [
-            {port.output.name if port.output else port.name: (port.kind, port.spec) for port in found}
-            for found in ports
-        ]
+        return self._plans.outputs()
 
     # What stations ask (Host) -------------------------------------------------------------------------------------------
 
@@ -509,7 +469,7 @@ class LiveRuntime:
     def opened(self, station: Station, spec: FrameSpec) -> SlabPool | None:
         """Plan for frames of `spec`, once; return the memory that a stream of them gets."""
         if self.packing.kind == "temporal":
-            plan = self._plan_for(spec, self._most)
+            plan = self._plans.get(spec, self._most)
             halo = plan.plan.margins[0]
             overtaken = math.ceil(self.packing.lateness * float(spec.rate or 30))  # may wait beyond a full hyperframe
             capacity = slab_capacity(self._most, halo) + overtaken
@@ -535,22 +495,6 @@ class LiveRuntime:
         streams = max(1, sum(not station.over for station in self._stations.values()))
         depth = self._max_depth()
         return math.ceil(depth / streams) + self._running + 2
-
-    def _plan_for(self, spec: FrameSpec, frames: int) -> LivePlan:
-        """Return the plan for hyperframes of `frames` frames of `spec`; a new one is prepared first, which may take long."""
-        kind = (spec.shapes, spec.dtype, spec.pixel_format, spec.layout)
-        plan = self._plans.get((kind, frames))
-        if plan is not None:
-            return plan
-        with self._plans_lock:
-            plan = self._plans.get((kind, frames))
-            if plan is None:
-                known = next((held.plan for (other, _), held in self._plans.items() if other == kind), None)
-                plan = plan_for(self.pipeline, spec, frames, 2 * self._running + 2, known)
-                if known is None:
-                    self._begin_plan(plan)
-                self._plans[kind, frames] = plan
-        return plan
 
     def _begin_plan(self, plan: LivePlan) -> None:
         if self.packing.kind != "temporal":
@@ -604,7 +548,7 @@ class LiveRuntime:
     def series(self, station: Station, slabs: SlabPool) -> Series:
         """Return a series for the epoch of a stream that begins."""
         assert station.spec is not None  # it was opened
-        station.plan = plan = self._plan_for(station.spec, self._most)
+        station.plan = plan = self._plans.get(station.spec, self._most)
         packer = Packer(
             station.spec,
             self._size,
@@ -614,7 +558,7 @@ class LiveRuntime:
             plan_id=f"{self.id}/{station.name}/{station.epoch}",
             holds_back=plan.holds_back,
         )
-        return Series(packer, self.packing, self._ahead_ns)
+        return Series(packer, self.packing, self._tempo.ahead_ns)
 
     def instants(self) -> Instants:
         """Return the instants that all streams share; their lock is held."""
@@ -632,7 +576,7 @@ class LiveRuntime:
                 last_ns, frames = station.last_push_ns, hyperframe.size
             else:
                 stations = tuple(self._stations[name] for name in hyperframe.header.streams)
-                plan = self._plan_for(hyperframe.spec, self._most * len(stations))
+                plan = self._plans.get(hyperframe.spec, self._most * len(stations))
                 epoch = tuple([one.epoch for one in stations])
                 last_ns = max([one.last_push_ns for one in stations])
                 frames = int(np.count_nonzero(hyperframe.mask[hyperframe.core]))
@@ -680,9 +624,7 @@ class LiveRuntime:
         """End the run for a bug: otherwise everybody would wait."""
         self._fault = error
         self._let_go()
-        for entry in tuple(self._resuming):
-            if entry.ended is not None:
-                entry.ended.set()
+        self._resuming.let_go()
         self._over.set()
 
     def _goes_on(self) -> bool:
@@ -732,31 +674,12 @@ class LiveRuntime:
             times.append(now + round(packing.timeout * 1e9))
         return max(min(times), now + SHORTEST_SLEEP_NS)
 
-    def _usual_period_ns(self) -> float | None:
-        """Return the time between two frames of most streams; None while none has said what its frames look like."""
-        there = [one for one in tuple(self._stations.values()) if one.spec is not None and not one.over]
-        periods = sorted([one.nominal_period_ns for one in there])
-        return periods[len(periods) // 2] if periods else None
-
     def _meet_period(self) -> None:
         """Let instants be as far apart as the frames of most streams."""
-        period_ns = self._usual_period_ns()
+        period_ns = usual_period_ns(tuple(self._stations.values()))
         with self._instants_lock:
             if self._instants is not None and period_ns is not None:
                 self._instants.meet_period(period_ns)
-
-    def _compare_clocks(self) -> None:
-        """Let cameras whose clocks are wrong, or whose way is long, take part in the instants that the others set."""
-        there = [
-            (station, delay) for station in tuple(self._stations.values()) if (delay := station.delay_ns) is not None
-        ]
-        if there:
-            delays = sorted(delay for _, delay in there)
-            usual = delays[(len(delays) - 1) // 2]
-            period = max(station.period_ns for station, _ in there)
-            waits = self.packing.timeout_ns(period, self.packing.instants)
-            for station in tuple(self._stations.values()):
-                station.compare_clock(usual, waits // 2)
 
     def _watch(self, now: int) -> None:
         for station in tuple(self._stations.values()):
@@ -772,32 +695,20 @@ class LiveRuntime:
             self._marked_ns = now
             if self.packing.kind != "temporal":
                 self._meet_period()
-                self._compare_clocks()
+                compare_clocks(tuple(self._stations.values()), self.packing)
             for station in tuple(self._stations.values()):
                 station.marks.append((now, station.account.captured))
                 del station.marks[:-RATE_MARKS]
             self._set_depth()
-        if self._tunes and now - self._tuned_ns >= TUNE_NS and len(self._costs) >= TUNE_LEAST:
-            self._tuned_ns = now
+        if self._tempo.is_time_to_tune(now):
             self._tune()
 
     def _tune(self) -> None:
-        """Choose the size anew that keeps the latency, from what is seen to arrive and how long operators take (W4)."""
-        there = [station for station in tuple(self._stations.values()) if station.spec is not None and not station.over]
+        """Choose the size anew that keeps the latency."""
+        there = self._there()
         if not there or self._level:
             return
-        base, per_frame = fit_cost([n for n, _ in self._costs], [t for _, t in self._costs])
-        halo = max((plan.plan.halo for plan in tuple(self._plans.values())), key=lambda halo: halo.total)
-        load = LiveLoad(
-            fps=max(1e9 / station.period_ns for station in there),
-            sources=len(there),
-            infer_base=base,
-            infer_per_frame=per_frame,
-            workers=self._workers,
-            halo_before=halo.before,
-            halo_after=halo.after,
-        )
-        answer = budget_for_latency(load, self.packing.latency or 1.0, max_size=self._most)
+        answer = self._tempo.tuned([one.period_ns for one in there], self._plans.longest_halo(), self._most)
         if answer.size != self._size:
             self._resize(answer.size)
         why = "; ".join(answer.reasons)
@@ -805,6 +716,10 @@ class LiveRuntime:
             self._infeasible = why
             if why:
                 self._tell("warning", message=f"the latency cannot be kept: {why}")
+
+    def _there(self) -> list[Station]:
+        """Return the streams that have said what their frames look like and are not over."""
+        return [one for one in tuple(self._stations.values()) if one.spec is not None and not one.over]
 
     def _resize(self, size: int) -> None:
         self._size = size
@@ -824,20 +739,9 @@ class LiveRuntime:
             pts, core = header.pts, entry.hyperframe.core
             station.span_error_ns = int(pts[core.stop - 1] - pts[core.start]) - (entry.frames - 1) * station.period_ns
         else:
-            self._note_spread(entry)
-        self._latencies.add("pack", entry.sealed_ns - entry.opened_ns)
+            note_spread(entry)
+        self._tempo.latencies.add("pack", entry.sealed_ns - entry.opened_ns)
         self._dispatch.sealed(entry)
-
-    def _note_spread(self, entry: Entry) -> None:
-        """Note how far each stream's frame is from the middle of its instant."""
-        num = len(entry.stations)
-        pts, there = entry.hyperframe.header.pts[:num].tolist(), entry.hyperframe.mask[:num].tolist()
-        held = sorted(at for at, is_there in zip(pts, there, strict=True) if is_there)
-        if held:  # sorted here: numpy's median lets other threads go first, which takes far longer than the sorting
-            middle = (held[len(held) // 2] + held[(len(held) - 1) // 2]) / 2
-            for station, at, is_there in zip(entry.stations, pts, there, strict=True):
-                if is_there:
-                    station.span_error_ns = at - middle
 
     def _stream_over(self, station: Station) -> None:
         if self._dispatch is not None and self.packing.kind == "temporal":
@@ -866,46 +770,19 @@ class LiveRuntime:
 
     def _delivered(self, entry: Entry) -> None:
         """Note how long a hyperframe took, now that its results were handed over."""
-        add = self._latencies.add
-        add("queue", entry.started_ns - entry.sealed_ns)
-        add("infer", entry.done_ns - entry.started_ns)
-        add("unpack", entry.handed_ns - entry.done_ns)
-        add("result", entry.handed_ns - entry.sealed_ns)
-        add("last", entry.handed_ns - entry.last_ns)
-        add("total", entry.handed_ns - entry.opened_ns)
-        took = entry.handed_ns - entry.sealed_ns
-        self._took_ns += (took - self._took_ns) / 16 if self._took_ns else took
-        self._spread_ns += (abs(took - self._took_ns) - self._spread_ns) / 16
-        ran = entry.done_ns - entry.started_ns
-        self._costs.append((max(1, entry.frames), ran / 1e9))
-        self._infer_ns += (ran - self._infer_ns) / 16 if self._infer_ns else ran
+        self._tempo.note(entry)
         self._observe("delivered", entry)
 
     # Settings that follow from what is measured --------------------------------------------------------------------------
 
-    def _ahead_ns(self) -> int:
-        """Return what it takes at present from a seal to its result, nearly always."""
-        return round(self._took_ns + 3 * self._spread_ns)
-
     def _ttl_ns(self) -> int | None:
-        if self._ttl is not None:
-            return round(self._ttl * 1e9)
-        if self.packing.latency is None:
-            return None
-        return max(1, min(TTL_MOST_NS, round(self.packing.latency * 1e9 - self._infer_ns)))
+        return round(self._ttl * 1e9) if self._ttl is not None else self._tempo.ttl_ns()
 
     def _depth(self) -> int:
-        """Return how many hyperframes may wait: by W4 what arrives in the time allowed, and one a stream, as all may seal at once."""
+        """Return how many hyperframes may wait."""
         if self._queue is not None:
             return self._queue
-        there = [s for s in tuple(self._stations.values()) if s.spec is not None and not s.over]
-        allowed = QUEUE_SECONDS
-        if self.packing.latency is not None:
-            allowed = max(0.0, (1 - PACK_SHARE) * self.packing.latency - self._infer_ns / 1e9)
-        rate = sum(1e9 / station.period_ns for station in there)
-        frames = self._size * (1 if self.packing.kind == "temporal" else max(1, len(there)))
-        burst = len(there) if self.packing.kind == "temporal" else 1
-        return min(self._max_depth(), max(queue_depth_for(rate, allowed, frames), burst))
+        return min(self._max_depth(), self._tempo.depth(self._size, [one.period_ns for one in self._there()]))
 
     def _max_depth(self) -> int:
         """Return how many may wait at most: memory is planned for them."""
@@ -978,7 +855,7 @@ class LiveRuntime:
             "partial": self._partial,
             "sealed": dict(self._sealed),
             "streams": streams,
-            "latency_seconds": self._latencies.seconds(),
+            "latency_seconds": self._tempo.latencies.seconds(),
             "queue": {
                 "depth": 0 if dispatch is None else dispatch.waiting,
                 "capacity": self._depth() if dispatch is None else dispatch.depth,
