@@ -316,7 +316,9 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--only", nargs="+", choices=CONTENDERS)
-    parser.add_argument("--save", type=Path, metavar="FILE", help="write medians there, beside those of other sizes")
+    parser.add_argument(
+        "--save", type=Path, metavar="FILE", help="write medians there, beside those of other sizes and contenders"
+    )
     options = parser.parse_args()
     if options.child:
         name, base, cameras, seconds = options.child
@@ -338,11 +340,12 @@ def main() -> None:
         told = {"workload": "live_cameras", **machine.provenance("numpy", "av", "opencv-python-headless"), "sizes": {}}
         if options.save.exists():
             told["sizes"] = json.loads(options.save.read_text())["sizes"]
+        beside = told["sizes"].get(options.size, {}).get("contenders", {})  # of an earlier call, with others
         told["sizes"][options.size] = {
             "cameras": options.cameras,
             "rounds": options.rounds,
             "busy_cores": (machine.busy_seconds() - busy) / (time.monotonic() - began),
-            "contenders": {name: summary(rounds) for name, rounds in results.items()},
+            "contenders": {**beside, **{name: summary(rounds) for name, rounds in results.items()}},
         }
         options.save.write_text(json.dumps(told, indent=1) + "\n")
 
