@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests.drivers.live_runs import Run, check_ledger, picture
 
 import hyperframes as hf
+from hyperframes.drivers.ledger import Latencies
 
 streams = st.sampled_from(["a", "b", "c"])
 steps = st.one_of(
@@ -160,3 +161,15 @@ def test_the_ledger_closes_while_many_threads_feed():
     assert stats["captured"] == 8 * 300
     assert stats["in_flight"] == 0
     assert stats["delivered"] == len(delivered)
+
+
+@given(st.lists(st.integers(0, 10**12), min_size=1, max_size=60))
+def test_latencies_tell_the_quantiles_of_the_recent_ones_and_the_longest_ever(times):
+    latencies = Latencies()
+    latencies.KEPT = 16
+    for ns in times:
+        latencies.add("pack", ns)
+    told = latencies.seconds()["pack"]
+    for name, q in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99)):
+        assert told[name] == pytest.approx(float(np.quantile(times[-16:], q)) / 1e9, rel=1e-9, abs=1e-12)
+    assert told["max"] == max(times) / 1e9

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
-from typing import Any
+from array import array
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from hyperframes.frames import Array
 
 __all__ = ["Account", "Latencies", "total_of"]
 
@@ -83,23 +86,41 @@ class Latencies:
     KEPT = 4096
 
     def __init__(self) -> None:
-        self._recent: dict[str, deque[int]] = {}
-        self._longest: dict[str, int] = {}
+        self._stages: dict[str, _Recent] = {}
 
     def add(self, stage: str, ns: int) -> None:
         """Take note of one hyperframe's time in `stage`."""
-        recent = self._recent.get(stage)
+        recent = self._stages.get(stage)
         if recent is None:
-            recent = self._recent[stage] = deque(maxlen=self.KEPT)
-        recent.append(ns)
-        if ns > self._longest.get(stage, -1):
-            self._longest[stage] = ns
+            recent = self._stages[stage] = _Recent(self.KEPT)
+        recent.times[recent.count % self.KEPT] = ns
+        recent.count += 1
+        recent.longest = max(recent.longest, ns)
 
     def seconds(self) -> dict[str, dict[str, float]]:
         """Return p50, p95, p99 of the recent ones and the longest, by stage."""
         found = {}
-        for stage, recent in tuple(self._recent.items()):
-            held = np.array(tuple(recent), float) / 1e9
-            p50, p95, p99 = np.percentile(held, (50, 95, 99)).tolist()
-            found[stage] = {"p50": p50, "p95": p95, "p99": p99, "max": self._longest[stage] / 1e9}
+        for stage, recent in tuple(self._stages.items()):
+            held = np.sort(np.frombuffer(recent.times, np.int64, min(recent.count, self.KEPT)))
+            if len(held):  # `numpy.percentile` takes ten times as long as the sorting
+                p50, p95, p99 = (_quantile(held, q) / 1e9 for q in (0.5, 0.95, 0.99))
+                found[stage] = {"p50": p50, "p95": p95, "p99": p99, "max": recent.longest / 1e9}
         return found
+
+
+class _Recent:
+    """A ring of times: made whole, so that it may be read while it is written."""
+
+    __slots__ = ("count", "longest", "times")
+
+    def __init__(self, kept: int) -> None:
+        self.times = array("q", bytes(8 * kept))
+        self.count, self.longest = 0, -1
+
+
+def _quantile(ordered: Array, q: float) -> float:
+    """Return a quantile of sorted numbers, interpolated as `numpy.quantile` does."""
+    at = q * (len(ordered) - 1)
+    low = int(at)
+    below = int(ordered[low])
+    return below + (int(ordered[min(low + 1, len(ordered) - 1)]) - below) * (at - low)
