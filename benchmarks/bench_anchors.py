@@ -277,27 +277,27 @@ def pose(grey: np.ndarray) -> np.ndarray:
     return cells / (np.linalg.norm(cells) + 1e-3)
 
 
-def accuracy(all_tracks: list[Track], choose: Callable[[Track, int], np.ndarray], count: int, whole: bool) -> float:
-    """Return the share of clips whose nearest neighbour, by the greatest of each entry over `count` poses, has their label.
+def right(every: list[Track], choose: Callable[[Track, int], np.ndarray], count: int) -> np.ndarray:
+    """Return for each clip whether its nearest neighbour in all other recordings has its label, (clips,) bool.
 
-    Test clips are compared with training clips; with `whole`, each clip with those of all other recordings.
+    Clips are compared by the greatest of each entry over `count` poses.
     """
-    vectors = []
-    for track in all_tracks:
-        vector = track.poses[choose(track, min(count, len(track.poses)))].max(axis=0)
-        vectors.append(vector / np.linalg.norm(vector))
-    right = asked = 0
-    for track, vector in zip(all_tracks, vectors, strict=True):
-        if not whole and track.split != "test":
-            continue
-        others = [
-            (float(vector @ other_vector), other.label)
-            for other, other_vector in zip(all_tracks, vectors, strict=True)
-            if (other.recording != track.recording if whole else other.split == "train")
-        ]
-        asked += 1
-        right += max(others)[1] == track.label
-    return right / asked
+    vectors = np.stack([track.poses[choose(track, min(count, len(track.poses)))].max(axis=0) for track in every])
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    alike = vectors @ vectors.T
+    for k, track in enumerate(every):
+        alike[k, [other.recording == track.recording for other in every]] = -np.inf
+    labels = np.array([track.label for track in every])
+    return np.asarray(labels[alike.argmax(axis=1)] == labels)
+
+
+def interval(values: np.ndarray, groups: Sequence[object], rounds: int = 2000) -> list[float]:
+    """Return the 95 % interval of the mean of `values`, drawing whole groups with replacement."""
+    names = list(dict.fromkeys(groups))
+    sums = np.array([values[[g == name for g in groups]].sum() for name in names])
+    sizes = np.array([sum(g == name for g in groups) for name in names])
+    drawn = np.random.default_rng(0).integers(0, len(names), (rounds, len(names)))
+    return np.quantile(sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1), (0.025, 0.975)).tolist()
 
 
 # Speed ------------------------------------------------------------------------------------------------------------------
@@ -335,11 +335,13 @@ def rival_cuts(python: str, detectors: str, path: Path) -> list[dict]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+def clips_of_tests(media: Path) -> list[Path]:
+    folders = [media / "actions" / name for name in ("interactions", "surveillance_fights")]
+    return [folder / row["file"] for folder in folders for row in read_labels(folder) if row["split"] == "test"]
+
+
 def transitions(media: Path, python: str, folder: Path, films: int) -> dict:
-    clips = []
-    for name in ("interactions", "surveillance_fights"):
-        folder_of = media / "actions" / name
-        clips += [folder_of / row["file"] for row in read_labels(folder_of) if row["split"] == "test"]
+    clips = clips_of_tests(media)
     found: dict[str, list[dict]] = {}
     flashes = [0, 0]
     for seed in range(films):
@@ -413,17 +415,40 @@ def selection(media: Path, python: str, folder: Path) -> dict:
 
 
 COUNTS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32)
+PHASES = (1 / 16, 3 / 16, 5 / 16, 7 / 16, 9 / 16, 11 / 16, 13 / 16, 15 / 16)
 
 
 def needed(media: Path) -> dict:
+    """Compare curves over all clips, each against all other recordings; even steps are the mean over eight places to begin."""
     people = tracks(media)
-    ways = {
-        "anchors": lambda track, count: track.timeline.choose(count),
-        "uniform": lambda track, count: uniform(len(track.poses), count),
+
+    def stepped(phase: float) -> Callable[[Track, int], np.ndarray]:
+        return lambda track, count: ((np.arange(count) + phase) * len(track.poses) / count).astype(int)
+
+    curves = {
+        "anchors": {
+            n: right(people, lambda track, count: track.timeline.choose(count), n).astype(float) for n in COUNTS
+        },
+        "uniform": {n: np.mean([right(people, stepped(phase), n) for phase in PHASES], axis=0) for n in COUNTS},
     }
+    groups = [track.recording for track in people]
+    gain = np.mean([curves["anchors"][n] - curves["uniform"][n] for n in COUNTS], axis=0)
+    most = float(curves["uniform"][COUNTS[-1]].mean())
+    enough = {
+        way: next((n for n in COUNTS if all(curve[m].mean() >= most for m in COUNTS if m >= n)), None)
+        for way, curve in curves.items()
+    }
+    first = {way: next((n for n in COUNTS if curve[n].mean() >= most), None) for way, curve in curves.items()}
     return {
-        name: {way: {n: accuracy(people, choose, n, whole) for n in COUNTS} for way, choose in ways.items()}
-        for name, whole in (("test against train", False), ("each recording against all others", True))
+        "clips": len(people),
+        "recordings": len(set(groups)),
+        "accuracy": {way: {n: float(rows.mean()) for n, rows in curve.items()} for way, curve in curves.items()},
+        "interval": {way: {n: interval(rows, groups) for n, rows in curve.items()} for way, curve in curves.items()},
+        "mean_gain": float(gain.mean()),
+        "mean_gain_interval": interval(gain, groups),
+        "accuracy_of_most": most,
+        "first_reached_with": first,
+        "held_from": enough,
     }
 
 
@@ -433,19 +458,34 @@ def main() -> None:
     parser.add_argument("--results", type=Path, required=True)
     parser.add_argument("--films", type=int, default=8)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--part", action="append", choices=("transitions", "selection", "needed", "speed"))
+    parser.add_argument("--work", type=Path, help="where films are kept for the next time")
     given = parser.parse_args()
     media = Path(os.environ["HYPERFRAMES_TEST_MEDIA"]).resolve()
+    told = json.loads(given.results.read_text()) if given.results.exists() else {}
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        told = {"transitions": transitions(media, given.scenedetect, folder, given.films)}
-        told["selection"] = selection(media, given.scenedetect, folder)
-        told["needed"] = needed(media)
-        large = folder / "spliced0_1080.mp4"
-        clips = sorted((media / "actions/interactions").glob("*.avi"))[:12]
-        splice(clips, large, seed=0, size=(1920, 1080))
-        told["speed"] = speed(given.scenedetect, [folder / "spliced0.mp4", large], given.rounds)
-    given.results.write_text(json.dumps(told, indent=1) + "\n")
-    print(json.dumps(told, indent=1))  # noqa: T201 - a script
+        folder = given.work or Path(name)
+        parts: dict[str, Callable[[], dict]] = {
+            "transitions": lambda: transitions(media, given.scenedetect, folder, given.films),
+            "selection": lambda: selection(media, given.scenedetect, folder),
+            "needed": lambda: needed(media),
+            "speed": lambda: speed(given.scenedetect, films(media, folder), given.rounds),
+        }
+        for part, work in parts.items():
+            if given.part is None or part in given.part:
+                told[part] = work()
+                given.results.write_text(json.dumps(told, indent=1) + "\n")
+
+
+def films(media: Path, folder: Path) -> list[Path]:
+    """Return two films to measure speed on; those in the folder are taken as they are."""
+    small, large = folder / "spliced0.mp4", folder / "spliced0_1080.mp4"
+    clips = clips_of_tests(media)
+    if not small.exists():
+        splice(random.Random(0).sample(clips, min(20, len(clips))), small, seed=0)
+    if not large.exists():
+        splice(sorted((media / "actions/interactions").glob("*.avi"))[:12], large, seed=0, size=(1920, 1080))
+    return [small, large]
 
 
 # As a benchmark ---------------------------------------------------------------------------------------------------------

@@ -269,22 +269,31 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--results", type=Path, required=True)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--part", action="append", choices=("motion_vectors", "patches", "describe", "sync"))
+    parser.add_argument("--work", type=Path, help="where the film is kept for the next time")
     given = parser.parse_args()
     media = Path(os.environ["HYPERFRAMES_TEST_MEDIA"]).resolve()
+    told = json.loads(given.results.read_text()) if given.results.exists() else {}
+    vectors = [media / "video/bikes.mp4", media / "video/example_video.mp4", Path(hf.__file__).parent / CLIP]
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        clips = sorted((media / "actions/interactions").glob("*.avi"))
-        film = folder / "film1080.mp4"
-        splice(clips * 2, film, seed=0, size=(1920, 1080))
-        vectors = [media / "video/bikes.mp4", media / "video/example_video.mp4", Path(hf.__file__).parent / CLIP]
-        told = {
-            "motion_vectors": motion_vectors(vectors, given.rounds),
-            "patches": [patches(media / f"video/{file}", given.rounds) for file in PATCHED],
-            "describe": describing(film),
-            "sync": sync(media, folder, 12),
+        parts: dict[str, Callable[[], object]] = {
+            "motion_vectors": lambda: motion_vectors(vectors, given.rounds),
+            "patches": lambda: [patches(media / f"video/{file}", given.rounds) for file in PATCHED],
+            "describe": lambda: describing(large_film(media, given.work or Path(name))),
+            "sync": lambda: sync(media, Path(name), 12),
         }
-    given.results.write_text(json.dumps(told, indent=1) + "\n")
-    print(json.dumps(told, indent=1))  # noqa: T201 - a script
+        for part, work in parts.items():
+            if given.part is None or part in given.part:
+                told[part] = work()
+                given.results.write_text(json.dumps(told, indent=1) + "\n")
+
+
+def large_film(media: Path, folder: Path) -> Path:
+    """Return a film of 1920 x 1080 spliced of real clips; one in the folder is taken as it is."""
+    film = folder / "film1080.mp4"
+    if not film.exists():
+        splice(sorted((media / "actions/interactions").glob("*.avi")) * 2, film, seed=0, size=(1920, 1080))
+    return film
 
 
 CLIP = "data/big_buck_bunny.mp4"

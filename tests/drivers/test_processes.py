@@ -199,7 +199,7 @@ def test_a_slab_says_at_which_slot_a_hyperframe_begins():
         assert held.tobytes() == hyperframe.planes[0].tobytes()
 
 
-@pytest.mark.requirement("A66")
+@pytest.mark.requirement("A66", "C106")
 def test_libraries_keep_to_one_thread_in_every_worker_process(monkeypatch):
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", "7")
     assert np.unique(run(frames_of(4), Threads()).array).tolist() == [1]

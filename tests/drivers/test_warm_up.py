@@ -62,7 +62,7 @@ def test_the_first_call_is_on_one_frame_of_zeros_of_the_real_dtype_and_layout():
     assert (result.array == FRAMES).all()
 
 
-@pytest.mark.requirement("A88")
+@pytest.mark.requirement("A88", "C109")
 def test_what_the_first_call_takes_is_not_in_the_figures():
     recorder = Recorder()
     result = hf.run(FRAMES, Seen(first_seconds=0.5), size=8, workers=1, instruments=(recorder,))

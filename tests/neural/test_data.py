@@ -13,6 +13,7 @@ from hyperframes.errors import FrameError, SourceError
 from hyperframes.neural import data
 from hyperframes.neural.data import LabelAnchor, LabelTrack, Sample, Windows
 from hyperframes.neural.data.samples import _families
+from hyperframes.semantic import Descriptor
 
 
 def table(path, rows):
@@ -368,3 +369,27 @@ def test_thermal_segments_are_pictures_of_their_rows(media):
     frames = data.read_clip(falls[0], form="rows", size=(24, 32), limits=(20, 40))
     assert frames.shape == (30, 24, 32, 1)
     assert 0 < frames.mean() < 1
+
+
+@pytest.mark.requirement("C35")
+def test_a_loader_of_torch_takes_descriptors_as_they_are():
+    """Only what comes before a model is replaced: descriptors are a sequence like any data set."""
+    several = [
+        Descriptor(
+            "a.mp4",
+            "0",
+            (k, k + 1),
+            (k, k + 1.0),
+            semantic_features=np.full(512, k, np.float32),
+            feature_parts=(True,) * 4,
+        )
+        for k in range(5)
+    ]
+
+    def joined(batch):
+        return torch.from_numpy(np.stack([d.semantic_features for d in batch])), [d.core for d in batch]
+
+    loaded = list(torch.utils.data.DataLoader(several, batch_size=2, collate_fn=joined))
+    assert [tuple(features.shape) for features, _ in loaded] == [(2, 512), (2, 512), (1, 512)]
+    assert torch.cat([features for features, _ in loaded])[:, 0].tolist() == [0, 1, 2, 3, 4]
+    assert loaded[2][1] == [(4, 5)]

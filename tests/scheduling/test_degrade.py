@@ -22,6 +22,7 @@ def test_a_queue_that_was_full_for_a_moment_changes_nothing():
     assert levels(Ladder(), [1.0, 1.0, 0.2, 1.0, 1.0, 0.2] * 5) == [0] * 30
 
 
+@pytest.mark.requirement("C111")
 def test_it_steps_up_one_rung_a_second_when_it_is_calm():
     ladder = Ladder()
     levels(ladder, [1.0] * 40)
@@ -31,6 +32,7 @@ def test_it_steps_up_one_rung_a_second_when_it_is_calm():
     assert found[-1] == 0
 
 
+@pytest.mark.requirement("C111")
 def test_a_relapse_makes_it_wait_longer_before_the_next_step_up():
     ladder = Ladder()
     now = 0

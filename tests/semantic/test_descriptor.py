@@ -274,3 +274,17 @@ def test_the_fixed_kernels_keep_the_mean():
 def test_other_pictures_are_refused():
     with pytest.raises(FrameError, match=r"grey \(H, W\) or RGB \(H, W, 3\) of uint8, got \(4, 4\) float32"):
         attend(np.zeros((4, 4), np.float32), np.ones((64, 64), np.float32))
+
+
+@pytest.mark.requirement("C2")
+def test_its_page_shows_sixteen_cells_with_three_layers_each():
+    features = np.zeros(512, np.float32)
+    features[80 + 16 * 2 + 4 * 1 + 3] = 0.5  # a large box whose centre is in the second row and the last column
+    page = made(semantic_features=features, feature_parts=(True, False, False, False))._repr_html_()
+    shown = page.split('aria-label="where boxes are')[1].split("</svg>")[0]
+    assert shown.count('fill="none"') == 48
+    filled = [rect for rect in shown.split("<rect") if 'width="14.0"' in rect]
+    assert len(filled) == 1
+    assert 'x="98.0"' in filled[0]
+    assert 'fill="#ea580c"' in filled[0]
+    assert "where boxes are" not in made()._repr_html_()

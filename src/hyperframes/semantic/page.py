@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 __all__ = ["page_of"]
 
 _WIDTH, _HEIGHT, _SIDE = 360, 64, 128
+_GRID, _GRID_AT = 4, 80
+_LAYERS = ("#2563eb", "#16a34a", "#ea580c")
 _COLOURS = {"motion": "#2563eb", "cut": "#dc2626", "fade": "#9333ea", "flash": "#ea580c"}
 
 
@@ -38,7 +40,7 @@ def page_of(descriptor: Descriptor) -> str:
     maps = "".join(_figure(_png(confidence), f"where: {task}") for task, confidence in descriptor.regions.items())
     return (
         f"<div><table>{rows}</table>{_timeline(descriptor)}"
-        f'<div style="display:flex;gap:8px;flex-wrap:wrap">{maps}{_paths(descriptor)}{_features(descriptor)}</div></div>'
+        f'<div style="display:flex;gap:8px;flex-wrap:wrap">{maps}{_paths(descriptor)}{_cells(descriptor)}{_features(descriptor)}</div></div>'
     )
 
 
@@ -79,6 +81,26 @@ def _path(trajectory: Trajectory, share: float) -> str:
     return (
         f'<polyline points="{along}" fill="none" stroke="{colour}" stroke-width="0.012"/>'
         f'<circle cx="{x:.3f}" cy="{y:.3f}" r="0.014" fill="{colour}"/>'
+    )
+
+
+def _cells(descriptor: Descriptor) -> str:
+    """Return where boxes are as an SVG: 4 x 4 cells of the picture with three layers each, small, middling and large ones (C2)."""
+    if not descriptor.feature_parts[0]:
+        return ""
+    layers = descriptor.semantic_features[PARTS["detection"]][_GRID_AT:].reshape(len(_LAYERS), _GRID, _GRID)
+    side, drawn = _SIDE / _GRID, []
+    for (size, row, column), value in np.ndenumerate(layers):
+        x, y, height = side * column, side * (row + (size + 0.1) / len(_LAYERS)), 0.8 * side / len(_LAYERS)
+        drawn.append(
+            f'<rect x="{x + 2:.1f}" y="{y:.1f}" width="{(side - 4) * min(1.0, float(value)):.1f}" height="{height:.1f}" '
+            f'fill="{_LAYERS[size]}"/><rect x="{x:.1f}" y="{side * row:.1f}" width="{side:.1f}" height="{side:.1f}" '
+            'fill="none" stroke="#cbd5e1"/>'
+        )
+    caption = "where boxes are: small, middling, large"
+    return (
+        f'<figure style="margin:0"><svg width="{_SIDE}" height="{_SIDE}" role="img" aria-label="{caption}" '
+        f'style="background:#f8fafc">{"".join(drawn)}</svg><figcaption>{caption}</figcaption></figure>'
     )
 
 
