@@ -67,3 +67,11 @@ def test_a_missing_source_and_arrays_that_are_no_pictures_are_told_in_a_sentence
     outcome = call("anchors", "rows.npy")
     assert outcome.code == 2
     assert "activity" in outcome.error
+
+
+def test_models_in_place_of_what_is_built_in_are_used_and_must_be_there(call, tmp_path):
+    film = write_clip(tmp_path / "film.mp4", np.full((10, 32, 48), 90, np.uint8))
+    for option in ("--flow", "--refiner"):
+        outcome = call("anchors", film, option, tmp_path / "none.file")
+        assert outcome.code in {1, 2}
+        assert "none.file" in outcome.err

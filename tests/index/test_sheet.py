@@ -43,6 +43,15 @@ def test_the_page_holds_its_pictures_and_escapes_names(hits, tmp_path):
     assert "2.00 to 3.00 s" in page
 
 
+def test_of_a_copy_the_instant_is_shown(hits, tmp_path):
+    copy = hits[0]._replace(start_seconds=0.0, stop_seconds=3.0, at_seconds=0.5)
+    write_sheet([copy], tmp_path / "sheet.png")
+    sheet = cv2.imread(str(tmp_path / "sheet.png"))
+    assert np.abs(sheet[12 + 90, 12 + 160].astype(int) - SHOWN[0]).max() < 5
+    write_sheet([copy], tmp_path / "sheet.html")
+    assert "a copy, at 0.5 s   0.800" in (tmp_path / "sheet.html").read_text()
+
+
 def test_a_source_that_is_gone_is_grey_and_told(hits, tmp_path):
     gone = Hit(str(tmp_path / "gone.mp4"), 0.0, 1.0, 0.5, "x")
     (warning,) = write_sheet([gone, hits[0]], tmp_path / "sheet.png")

@@ -22,6 +22,7 @@ __all__ = [
     "Operators",
     "Quiet",
     "SemanticCache",
+    "TwoPass",
     "byte_size",
     "duration",
     "frame_range",
@@ -61,6 +62,10 @@ Operators = Annotated[
 Flow = Annotated[
     str | None,
     typer.Option(metavar="FILE.onnx", help="A model of dense flow, RAFT for example, in place of OpenCV's."),
+]
+TwoPass = Annotated[
+    bool,
+    typer.Option("--two-pass", help="Take noise and levels from the whole file, not from the 60 s before a frame."),
 ]
 Refiner = Annotated[
     str | None,

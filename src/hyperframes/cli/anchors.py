@@ -16,10 +16,7 @@ __all__ = ["anchors"]
 def anchors(
     source: Annotated[str, typer.Argument(metavar="SOURCE", help="What is read.")],
     cuts: Annotated[bool, typer.Option("--cuts", help="Only where one picture gives way to another.")] = False,
-    two_pass: Annotated[
-        bool,
-        typer.Option("--two-pass", help="Take noise and levels from the whole file, not from the 60 s before a frame."),
-    ] = False,
+    two_pass: _options.TwoPass = False,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE.png", help="Draw weights, anchors and segments over time.")
     ] = None,
@@ -43,7 +40,7 @@ def anchors(
     """
     from hyperframes.cli import _build
     from hyperframes.cli._progress import watched
-    from hyperframes.semantic import find_anchors, open_cache
+    from hyperframes.semantic import Anchors, find_anchors, open_cache
     from hyperframes.semantic.plot import check_timeline_path, plot_timeline
 
     if plot is not None:
@@ -53,7 +50,8 @@ def anchors(
     kept = None if cache is None else open_cache(cache, ttl_seconds=cache_ttl)
     with watched(quiet=quiet) as instruments:
         watching = (*instruments, _show.RunBegins())
-        found = find_anchors(opened, two_pass=two_pass, cache=kept, instruments=watching, **options)
+        chosen = Anchors(flow=flow or "", refiner=refiner or "")
+        found = find_anchors(opened, two_pass=two_pass, anchors=chosen, cache=kept, instruments=watching, **options)
     for warning in found.warnings:
         _show.tell("warning", warning)
     shown = found.cuts if cuts else found.anchors

@@ -59,10 +59,7 @@ def describe(
             "--task", metavar="NAME", help="A task whose projection is noted; zero-shot where it was never fitted."
         ),
     ] = None,
-    two_pass: Annotated[
-        bool,
-        typer.Option("--two-pass", help="Take noise and levels from the whole file, not from the 60 s before a frame."),
-    ] = False,
+    two_pass: _options.TwoPass = False,
     sync: Annotated[
         bool,
         typer.Option("--sync", help="Measure in a pass before how much later sound comes, and move anchors by it."),

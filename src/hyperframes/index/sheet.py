@@ -44,7 +44,7 @@ def check_sheet_path(path: str | os.PathLike[str]) -> Path:
 
 
 def write_sheet(hits: Sequence[Hit], path: str | os.PathLike[str], *, title: str = "") -> list[str]:
-    """Write a contact sheet: for each hit the frame in the middle of its span, with source, time and score.
+    """Write a contact sheet: for each hit the frame in the middle of its span, or where a copy stands, with source, time and score.
 
     Parameters
     ----------
@@ -112,9 +112,10 @@ def _framed(frame: Array) -> Array:
 
 def _captions(hit: Hit) -> tuple[str, str]:
     name = hit.source.rpartition("/")[2]
-    return name if len(name) <= 40 else f"...{name[-37:]}", (
-        f"{hit.start_seconds:.2f} to {hit.stop_seconds:.2f} s   {hit.score:.3f}"
-    )
+    place = f"{hit.start_seconds:.2f} to {hit.stop_seconds:.2f} s"
+    if hit.at_seconds is not None:
+        place = f"a copy, at {hit.at_seconds:.1f} s"
+    return name if len(name) <= 40 else f"...{name[-37:]}", f"{place}   {hit.score:.3f}"
 
 
 def _sheet(hits: Sequence[Hit], pictures: Sequence[Array]) -> Array:

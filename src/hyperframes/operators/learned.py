@@ -113,6 +113,14 @@ class _Learned(Operator):
                 hint=f"Convert before it: --operator convert:format={wanted}",
             )
 
+    def _check_values(self, spec: FrameSpec, name: str) -> None:
+        if spec.shapes != ((self.file.channels,),):
+            raise PipelineError(
+                f"operator {self.name!r} with these weights reads {name} of {self.file.channels} values: got {spec}",
+                stage=self.name,
+                got=spec,
+            )
+
 
 @dataclass(frozen=True)
 class _Encode(_Learned):
@@ -271,12 +279,7 @@ class RefineAnchors(_Learned):
     def configure(self, inputs: tuple[Spec, ...]) -> Contract:
         """Return the contract: one window output, window after window."""
         spec = frame_spec(self.name, inputs, kinds="f")
-        if spec.shapes != ((self.file.channels,),):
-            raise PipelineError(
-                f"operator {self.name!r} with these weights reads rows of {self.file.channels} values: got {spec}",
-                stage=self.name,
-                got=spec,
-            )
+        self._check_values(spec, "rows")
         length = self.file.length
         weights = FrameSpec((self.file.outputs["weights"],), np.dtype(np.float32), time_base=spec.time_base)
         return Contract((Output("windows", "windows", weights, length=length, hop=length),), takes_mask=True)
@@ -307,12 +310,7 @@ class ProjectTask(_Learned):
     def configure(self, inputs: tuple[Spec, ...]) -> Contract:
         """Return the contract: one matrix a text."""
         spec = frame_spec(self.name, inputs, kinds="f")
-        if spec.shapes != ((self.file.channels,),):
-            raise PipelineError(
-                f"operator {self.name!r} with these weights reads vectors of {self.file.channels}: got {spec}",
-                stage=self.name,
-                got=spec,
-            )
+        self._check_values(spec, "vectors")
         matrices = FrameSpec((self.file.outputs["matrix"],), np.dtype(np.float32), time_base=spec.time_base)
         return Contract((Output("frames", "frames", matrices),))
 
