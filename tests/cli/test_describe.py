@@ -35,6 +35,19 @@ def test_a_missing_detector_is_told_once_and_marked(call, film, tmp_path, monkey
     assert outcome.out.startswith("out.arrow: ")
 
 
+@pytest.mark.slow
+def test_what_all_sources_lack_is_told_once(call, film, tmp_path, monkeypatch):
+    monkeypatch.delenv("HYPERFRAMES_MODELS", raising=False)
+    folder = tmp_path / "films"
+    folder.mkdir()
+    for name in ("a.mp4", "b.mp4"):
+        (folder / name).write_bytes(film.read_bytes())
+    outcome = call("describe", "films", "--to", "library.lance", "--quiet")
+    assert outcome.code == 0, outcome.err
+    assert outcome.err.count("warning: no detector") == 1
+    assert outcome.out.endswith("0 replaced, 1 source unchanged\n")  # b has the content of a
+
+
 def test_a_file_that_cannot_be_written_is_refused_before_anything_is_read(call):
     outcome = call("describe", "missing.mp4", "--to", "out.json")
     assert outcome.code != 0

@@ -48,6 +48,22 @@ def test_make_help_lists_every_described_target(root):
     assert {line.split()[0] for line in done.stdout.splitlines()} == described
 
 
+def test_nothing_that_was_built_or_downloaded_is_tracked(root):
+    assert [name for name in tracked(root) if name.suffix in {".whl", ".gz", ".zip", ".so", ".pyc", ".npy"}] == []
+
+
+def test_every_row_of_a_table_stands_under_its_head(root):
+    stray = []
+    for page in pages(root):
+        lines = ["", *re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL).splitlines(), ""]
+        stray += [
+            f"{page.relative_to(root)}: {line}"
+            for before, line, after in zip(lines, lines[1:], lines[2:], strict=False)
+            if line.startswith("| ") and not before.startswith("|") and not after.startswith("| -")
+        ]
+    assert stray == []
+
+
 def test_links_lead_somewhere(root):
     broken = []
     for page in pages(root):

@@ -130,15 +130,18 @@ def tell(kind: str, message: str) -> None:
 
 
 @contextlib.contextmanager
-def warnings_told() -> Iterator[None]:
-    """Print what the library warns of meanwhile, each once, as lines for people."""
+def warnings_told(known: set[str] | None = None) -> Iterator[None]:
+    """Print what the library warns of meanwhile as lines for people, each once: what is `known` is not told again."""
+    known = set() if known is None else known
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
             yield
         finally:
-            for text in dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, UserWarning)):
-                tell("warning", text)
+            for text in (str(w.message) for w in caught if issubclass(w.category, UserWarning)):
+                if text not in known:
+                    known.add(text)
+                    tell("warning", text)
 
 
 def console() -> Any:

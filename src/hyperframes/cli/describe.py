@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hyperframes.cli import _options, _show
+from hyperframes.drivers.quantity import count_text
 from hyperframes.errors import FrameError, SourceError
 
 if TYPE_CHECKING:
@@ -24,6 +25,12 @@ _VIDEO_SUFFIXES = {
     *(".ogv", ".mxf", ".y4m"),
 }
 """What is taken out of a folder; files of other names are described when they are named themselves."""
+
+_WORDS = {
+    "descriptors": ("descriptor", "descriptors"),
+    "sources_unchanged": ("source unchanged", "sources unchanged"),
+}
+"""How a count of each kind reads, of one and of more; others read as they are called."""
 
 
 def describe(
@@ -120,19 +127,22 @@ def describe(
                 target.take(found)
 
     chosen = _videos_in(sources)
-    failed = [source for source in chosen if not _taken(take, source, alone=len(chosen) == 1)]
+    known: set[str] = set()
+    failed = [source for source in chosen if not _taken(take, source, known, alone=len(chosen) == 1)]
     counts = target.finish()
     if as_json:
         print(json.dumps({**counts, "sources": len(chosen), "failed": failed, "output": to}))
     else:
-        print(f"{to}: " + ", ".join(f"{count} {name}" for name, count in counts.items()))
+        print(
+            f"{to}: " + ", ".join(count_text(count, *_WORDS.get(name, (name, name))) for name, count in counts.items())
+        )
     if failed:
         raise typer.Exit(1)
 
 
-def _taken(take: Callable[[str], None], source: str, *, alone: bool) -> bool:
+def _taken(take: Callable[[str], None], source: str, known: set[str], *, alone: bool) -> bool:
     """Return whether a source was described; of several, one that cannot be is told of, and the others go on."""
-    with _show.warnings_told():
+    with _show.warnings_told(known):
         try:
             take(source)
         except (SourceError, FrameError) as error:

@@ -103,9 +103,18 @@ def _print(runs: list[tuple[str, RunEntry]], found: Merged) -> None:
     entries += [(*_loss_row(loss), name) for name, loss in found.losses]
     if entries:
         table = Table(box=None, pad_edge=False)
-        heads = ("taken", "number", "stream", "frames", "sealed by", "became", "why", "latency")
+        heads = (
+            "time",
+            "sequence",
+            "stream",
+            "frame",
+            "seal_reason",
+            "outcome",
+            "reason",
+            "latency",
+        )  # as --where calls them
         for head in (*heads, *(("journal",) if several else ())):
-            table.add_column(head, justify="right" if head in {"number", "latency"} else "left")
+            table.add_column(head, justify="right" if head in {"sequence", "latency"} else "left")
         for _, row, name in sorted(entries, key=lambda entry: entry[0]):
             table.add_row(*map(Text, (*row, name) if several else row))
         _show.console().print(table)
