@@ -106,10 +106,10 @@ def test_a_trained_model_is_drawn_and_judged(samples, tmp_path):  # noqa: F811 -
     assert names == {"space.png", "curvature.png", "time.png", "time.gif", "warp.png"}
     assert cv2.imread(str(tmp_path / "out/warp.png")).std() > 5
     assert sum(found.answer.values()) == pytest.approx(1)
-    verdicts = {check.name.split()[0]: check.verdict for check in found.checks}
-    assert list(verdicts) == ["D95", "D96", "D97", "D98", "D99"]
-    assert verdicts["D96"] == "good"
-    assert verdicts["D98"] == "not there"
+    verdicts = {check.name: check.verdict for check in found.checks}
+    assert list(verdicts) == ["grid warp", "attention", "prototypes", "event rate", "trigger"]
+    assert verdicts["attention"] == "good"
+    assert verdicts["event rate"] == "not there"
     assert found.to_json()["shape"] == list(found.tensor.data.shape)
     untrained = tmp_path / "untrained.safetensors"
     checkpoint = load_checkpoint(done.last)

@@ -194,7 +194,7 @@ def warp_health(warp: AdaptiveGridWarp, control: torch.Tensor) -> tuple[float, f
 
 def _grid_checks(net: nn.Module, seen: _Seen, *, trained: bool) -> list[Check]:
     if not seen.offsets:
-        return [Check("D95 grid warp", "no grid warp", "not there")]
+        return [Check("grid warp", "no grid warp", "not there")]
     rows = []
     for warp, control in seen.offsets:
         still, jump = warp_health(warp, control)
@@ -205,62 +205,60 @@ def _grid_checks(net: nn.Module, seen: _Seen, *, trained: bool) -> list[Check]:
             if size % points and points > 1
         ]
         if not trained:
-            rows.append(Check("D95 grid warp", measured, "untrained", "Judge it after training: it starts at none."))
+            rows.append(Check("grid warp", measured, "untrained", "Judge it after training: it starts at none."))
         elif still > MOST_STILL or jump > 2 * JUMP:
             remedy = "Take a grid that divides the tensor" if uneven else "Leave the warp out, or train it longer"
-            rows.append(Check("D95 grid warp", measured, "bad", f"{remedy}."))
+            rows.append(Check("grid warp", measured, "bad", f"{remedy}."))
         else:
-            rows.append(Check("D95 grid warp", measured, "good"))
+            rows.append(Check("grid warp", measured, "good"))
     return rows
 
 
 def _attention_check(seen: _Seen) -> Check:
     if not seen.logits:
-        return Check("D96 attention", "no local attention", "not there")
+        return Check("attention", "no local attention", "not there")
     largest = max(seen.logits)
     bad = not largest < LARGEST_LOGIT
     remedy = "Keep the normalisation of queries and keys, and lower the learning rate." if bad else ""
-    return Check("D96 attention", f"greatest |q.k| {largest:.3g}", "bad" if bad else "good", remedy)
+    return Check("attention", f"greatest |q.k| {largest:.3g}", "bad" if bad else "good", remedy)
 
 
 def _prototype_check(net: Any, tensor: HyperTensor, *, trained: bool) -> Check:
     prototypes: TemporalGradientProjection | None = getattr(net, "prototypes", None)
     if prototypes is None or tensor.data.shape[2] < 2:
-        return Check("D97 prototypes", "no prototypes of change", "not there")
+        return Check("prototypes", "no prototypes of change", "not there")
     with torch.no_grad():
         top = float(prototypes(tensor.data[:, tensor.space :]).amax(1).mean())
     faint = top < FAINT
     remedy = "Fit the prototypes on clips as slow as these." if faint else ""
     verdict: Verdict = "bad" if faint else "good"
-    return Check("D97 prototypes", f"mean of the best scores {top:.2f}", verdict if trained else "untrained", remedy)
+    return Check("prototypes", f"mean of the best scores {top:.2f}", verdict if trained else "untrained", remedy)
 
 
 def _density_check(encoder: Any, window: torch.Tensor) -> Check:
     density = getattr(encoder, "density", None)
     if density is None:
-        return Check("D98 event rate", "no events", "not there")
+        return Check("event rate", "no events", "not there")
     occupied = window[window > 0]
     measured, fitted = float(occupied.mean()) if len(occupied) else 0.0, float(density.rate)
     if fitted <= 0:
-        return Check(
-            "D98 event rate", f"{measured:.2f} events a voxel, never fitted", "bad", "Fit it: density.fit(grids)."
-        )
+        return Check("event rate", f"{measured:.2f} events a voxel, never fitted", "bad", "Fit it: density.fit(grids).")
     off = not fitted / RATE_FACTOR <= measured <= fitted * RATE_FACTOR
     remedy = "Fit it on recordings of this sensor: density.fit(grids)." if off else ""
     return Check(
-        "D98 event rate", f"{measured:.2f} events a voxel, fitted on {fitted:.2f}", "bad" if off else "good", remedy
+        "event rate", f"{measured:.2f} events a voxel, fitted on {fitted:.2f}", "bad" if off else "good", remedy
     )
 
 
 def _trigger_check(source: str, beside: str | None) -> Check:
     if beside is None:
-        return Check("D99 trigger", "one camera", "not there", "Name the other with --beside.")
+        return Check("trigger", "one camera", "not there", "Name the other with --beside.")
     offset = trigger_offset(source, beside)
     if offset is None:
-        return Check("D99 trigger", "nothing moves in both", "bad", "Record a flash of light that both see.")
+        return Check("trigger", "nothing moves in both", "bad", "Record a flash of light that both see.")
     off = abs(offset) > TRIGGER_SECONDS
     remedy = f"Shift by {-offset * 1e3:+.1f} ms, with TimeWarp or when frames are aligned." if off else ""
-    return Check("D99 trigger", f"{offset * 1e3:+.1f} ms", "bad" if off else "good", remedy)
+    return Check("trigger", f"{offset * 1e3:+.1f} ms", "bad" if off else "good", remedy)
 
 
 def trigger_offset(one: Any, other: Any, *, most_seconds: float = 0.5) -> float | None:

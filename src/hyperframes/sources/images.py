@@ -153,7 +153,7 @@ def open_images(location: str | os.PathLike[str], *, rate: Any = None, threads: 
         raise SourceError(
             f"no images in {name}: expected files ending in {', '.join(SUFFIXES[:6])}, ...",
             source=name,
-            hint="Give a folder, 'folder/*.png' or 'folder/%06d.png'.",
+            hint="Give a folder of images, 'folder/*.png' or 'folder/%06d.png'; videos in a folder are named one by one.",
         )
     return ImagesSource(sorted(files, key=natural_order), name, rate=rate, threads=threads)
 

@@ -159,7 +159,7 @@ def check_leaks(samples: Sequence[Sample]) -> None:
         raise FrameError(
             f"the split leaks: {group} is in {where}{more}",
             got=sorted(leaks),
-            hint="Leave the split out and let it be made by groups, or correct the table.",
+            hint='Take no split from the table (split = "") and let it be made by groups, or correct the table.',
         )
 
 
