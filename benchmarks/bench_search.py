@@ -42,12 +42,16 @@ SMALL, LARGE, TOP = 50_000, 1_000_000, 10
 # What is searched -------------------------------------------------------------------------------------------------------
 
 
-def described(media: Path, work: Path) -> tuple[list[Array], list[Array]]:
-    """Return the windows of all clips in all ways, and those of every second clip as they are asked for; kept in `work`."""
+def described(media: Path, work: Path, every: int) -> tuple[list[Array], list[Array]]:
+    """Return the windows of the clips made over, and of those made over as they are asked for; kept in `work`.
+
+    All clips are encoded anew; every `every`-th is cropped too, and every second of these is asked for.
+    """
     held: list[Array] = []
     asked: list[Array] = []
     for way in (*WAYS, ASKED):
-        for clip in clips(media)[:: 2 if way is ASKED else 1]:
+        step = 1 if way is WAYS[0] else 2 * every if way is ASKED else every
+        for clip in clips(media)[::step]:
             path = work / f"{way.name.replace(' ', '_')}--{str(clip.relative_to(media)).replace('/', '_')}.npy"
             if not path.exists():
                 np.save(path, windows(clip, way))
@@ -186,13 +190,14 @@ def intake(rows: Array, work: Path, rounds: int) -> dict[str, object]:
 
 
 def _parts(given: argparse.Namespace) -> Iterator[tuple[str, Callable[[], dict[str, object]]]]:
-    held, asked = described(given.media, given.work)
+    held, asked = described(given.media, given.work, given.every)
     queries = questions(asked, 1000)
     rows = rows_of(held, given.rows)
+    made_of = {"clips": len(held), "windows": sum(map(len, held)), "clips_asked_for": len(asked)}
     few = rows[np.sort(np.random.default_rng(0).choice(len(rows), min(SMALL, len(rows)), replace=False))]
     yield "exact", lambda: exact(few, queries[:256], given.faiss, given.work, given.rounds)
     yield "intake", lambda: intake(few[:20_000], given.work, 3)
-    yield "large", lambda: large(rows, queries, given.work)
+    yield "large", lambda: {**made_of, **large(rows, queries, given.work)}
 
 
 def main() -> None:
@@ -202,6 +207,9 @@ def main() -> None:
     parser.add_argument("--work", type=Path, required=True, help="where windows and datasets are kept")
     parser.add_argument("--results", type=Path, required=True)
     parser.add_argument("--rows", type=int, default=LARGE)
+    parser.add_argument(
+        "--every", type=int, default=1, help="every so many-th clip is cropped too; half of these are asked for"
+    )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--part", action="append", choices=("exact", "intake", "large"))
     given = parser.parse_args()

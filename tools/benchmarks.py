@@ -498,14 +498,14 @@ def _copies(told: dict[str, Any]) -> list[str]:
         "of first hits of the right source, and of those that also tell the instant within half a second.\n"
     )
     rows = [[way, *(float(row[name]) for name in ("source", "right"))] for way, row in told["ways"].items()]
-    rows.append(["all", statistics.mean(row["source"] for row in told["ways"].values()), float(told["right"])])
+    rows.append(["all", statistics.fmean(row["source"] for row in told["ways"].values()), float(told["right"])])
     wrong = ", ".join(sorted({f"`{row['video']}` at {row['at']:.1f} s" for row in told["wrong"]})) or "none"
     end = (
         f"The median error is {told['median_error_seconds']:.2f} s; a search takes {told['median_search_seconds']:.2f} s, describing the cut "
         f"included. Missed: {wrong}. Of {told['unknown_cuts']} cuts of videos that are not there, {told['unknown_called_copies']} were called "
         "copies"
     )
-    taken = "; ".join(f"`{row['video']}` of `{row['found']}`" for row in told.get("unknown", ()))
+    taken = "; ".join(dict.fromkeys(f"`{row['video']}` of `{row['found']}`" for row in told.get("unknown", ())))
     end += f": {taken}.\n" if taken else ".\n"
     return ["## Copies\n", begin, _table(["", "source", "instant"], rows), end]
 
@@ -522,6 +522,33 @@ def _tasks(told: dict[str, Any]) -> list[str]:
     return ["## Tasks\n", begin, _table(["", "chance", "features", "guessed", "fitted", "cosine"], rows)]
 
 
+def _search(told: dict[str, Any]) -> list[str]:
+    """Return what benchmarks/bench_search.py found."""
+    parts = ["## Search\n"]
+    if "exact" in told:
+        d = told["exact"]
+        ratios = d["ours_over_faiss"]
+        parts.append(
+            f"Exact search over {d['rows']:,} x 512 takes {ratios['single']:.2f} times what the flat index of faiss {d['faiss_version']} takes for "
+            f"one query at a time, {ratios['many']:.2f} times for many at once ({1e3 * d['ours_single']:.1f} ms and "
+            f"{1e3 * d['ours_many']:.2f} ms a query).\n"
+        )
+    if "intake" in told:
+        d = told["intake"]
+        parts.append(
+            f"A dataset takes in {d['per_second']:,.0f} descriptors a second ({d['descriptors']:,} at a time).\n"
+        )
+    if "large" in told:
+        d = told["large"]
+        parts.append(
+            f"{d['num_descriptors']:,} spans of {d['windows']:,} windows of {d['clips']} clips made over, encoded anew, cropped or retimed: "
+            f"the vector index is built in {d['build_seconds']:.0f} s and answers in {1e3 * d['index_seconds']:.1f} ms, "
+            f"{d['times_as_fast']:.0f} times as fast as comparing with every vector ({1e3 * d['exact_seconds']:.0f} ms); recall at 10 is "
+            f"{d['recall_at_10']:.3f} over {d['num_queries']:,} questions of {d['clips_asked_for']} clips made over in a way that none in it was.\n"
+        )
+    return parts
+
+
 SECTIONS = {
     "anchors": _anchors,
     "copies": _copies,
@@ -529,6 +556,7 @@ SECTIONS = {
     "live_push": _live_push,
     "live_cameras": _live_cameras,
     "live_latency": _live_latency,
+    "search": _search,
     "tasks": _tasks,
 }
 """What other scripts than the runner of rivals left, by the name of the file."""
