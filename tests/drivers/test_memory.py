@@ -29,20 +29,42 @@ def test_the_size_of_the_tree_follows_what_is_held_and_counts_children():
     assert len(held) == 64 * MIB
 
 
+@pytest.fixture(autouse=True)
+def nothing_read_before(monkeypatch):
+    monkeypatch.setattr(memory, "_read_alone", (0, 0))
+
+
+def test_pages_of_a_process_alone_are_walked_once_and_what_it_takes_then_counts(monkeypatch):
+    walks, seen = [], []
+    monkeypatch.setattr(memory, "_pss_bytes", lambda process: walks.append(process) or 1000)
+    sizes = iter([10 * MIB, 30 * MIB, 20 * MIB, 40 * MIB])
+    monkeypatch.setattr(memory, "_tree", lambda: [object()])
+    monkeypatch.setattr(memory, "_rss_bytes", lambda process: next(sizes))
+    first, later = MemorySampler(seen.append), None
+    for _ in range(3):
+        first._sample()
+    later = MemorySampler(seen.append)
+    later._sample()
+    assert len(walks) == 1
+    assert [told["bytes"] - 1000 for told in seen] == [0, 20 * MIB, 10 * MIB, 30 * MIB]
+    assert (first._peak, later._peak) == (1000 + 20 * MIB, 1000 + 30 * MIB)
+
+
 def test_pages_are_walked_only_where_the_resident_size_grew(monkeypatch):
     walks = []
     monkeypatch.setattr(memory, "_pss_bytes", lambda process: walks.append(process) or 1000)
     sizes = iter([10 * MIB, 10 * MIB, 10 * MIB + 5, 30 * MIB, 20 * MIB])
-    monkeypatch.setattr(memory, "_tree", lambda: [object()])
-    monkeypatch.setattr(memory, "_rss_bytes", lambda process: next(sizes))
+    monkeypatch.setattr(memory, "_tree", lambda: [object(), None])  # a process and its child, which takes nothing
+    monkeypatch.setattr(memory, "_rss_bytes", lambda process: 0 if process is None else next(sizes))
+    monkeypatch.setattr(memory, "_pss_bytes", lambda process: 0 if process is None else walks.append(process) or 1000)
     seen = []
     sampler = MemorySampler(seen.append)
     sampler.SHARE = 1e9  # as often as it grows
     for _ in range(5):
         sampler._sample()
     assert len(walks) == 2
-    assert [told["bytes"] for told in seen] == [1000, 1000, 1005, 1000, 1000 - 10 * MIB]
-    assert sampler._peak == 1005
+    assert [told["bytes"] for told in seen] == [1000] * 5
+    assert sampler._peak == 1000
 
 
 def test_growth_between_two_walks_still_counts(monkeypatch):

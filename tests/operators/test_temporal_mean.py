@@ -8,6 +8,7 @@ from tests.reference import temporal
 
 from hyperframes.errors import PipelineError
 from hyperframes.frames import FrameSpec
+from hyperframes.operators import temporal_mean
 from hyperframes.operators.temporal_mean import TemporalMean, _magic, mean_kernel, row_kernel
 from hyperframes.testing.operators import random_planes, run_split
 
@@ -40,6 +41,40 @@ def test_split_means_equal_the_mean_over_the_whole_padded_sequence(spec, length,
         expected = temporal.per_frame(temporal.mean, plane, before, after, boundary)
         assert out.dtype == plane.dtype
         np.testing.assert_array_equal(out, expected)
+
+
+@given(
+    st.integers(1, 9),
+    st.sampled_from([1, 2, 5, 16]),
+    st.integers(0, 40),
+    st.sampled_from([2, 62, 64, 66, 128, 640, 1000]),
+    st.integers(0, 200),
+    st.integers(0, 200),
+    st.sampled_from([0, 2, 64, 66]),
+    st.integers(0, 1000),
+)
+def test_means_written_past_the_cache_are_the_same_wherever_lines_of_it_begin(
+    count, num_frames, begin, samples, start, more, shift, seed
+):
+    """Rows of results begin `begin` pairs after a line; a range is written to places `shift` samples on."""
+    rng = np.random.default_rng(seed)
+    start, shift = (2 * min(start, samples) // 2 // 2 * 2, shift) if shift else (min(start, samples), 0)
+    stop = min(samples, start + more)
+    source = rng.integers(0, 256, (count + num_frames - 1, samples), np.uint8)
+    outs = []
+    for least in (0, 1 << 40):
+        memory = np.zeros(count * 1280 + 64 + 2 * begin + 64, np.uint8)
+        first = -memory.__array_interface__["data"][0] % 64 + 2 * begin
+        out = memory[first : first + count * 1280].reshape(count, 1280)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(temporal_mean, "PASSING_BYTES", least)
+            mean_kernel(source, out, num_frames)(start, stop, shift)
+        outs.append(out.copy())
+    np.testing.assert_array_equal(outs[0], outs[1])
+    for j in range(count):
+        expected = (2 * source[j : j + num_frames].sum(axis=0, dtype=np.int64) + num_frames) // (2 * num_frames)
+        if start % 2 == stop % 2 == 0:
+            np.testing.assert_array_equal(outs[0][j, start + shift : stop + shift], expected[start:stop])
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -8,6 +8,7 @@ from tests.semantic.scenes import footage, moving, panning, still
 from tests.sinks.brokers import Server, program
 
 import hyperframes as hf
+from hyperframes.errors import SourceError
 from hyperframes.semantic import describing, find_anchors, open_cache, timeline
 from hyperframes.semantic.cache import MemoryCache
 
@@ -85,3 +86,10 @@ def test_a_redis_that_dies_while_films_are_described_costs_only_speed(film, tmp_
         assert [d.core for d in begun] == [d.core for d in first]
     finally:
         server.stop()
+
+
+def test_a_cache_that_is_a_file_is_refused(tmp_path):
+    (tmp_path / "kept").write_text("notes")
+    with pytest.raises(SourceError, match=r"a cache is a folder: .*kept is a file") as told:
+        open_cache(str(tmp_path / "kept"))
+    assert told.value.hint == "Name a folder: it is made where there is none."

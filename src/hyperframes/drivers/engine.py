@@ -15,13 +15,14 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from hyperframes.drivers.base import Gate, WorkerThread, start_workers
 from hyperframes.drivers.costs import CostModel, look
-from hyperframes.drivers.execute import Buffer, Carried, GroupRunner, Job, Runner, result_of
+from hyperframes.drivers.execute import Buffer, Carried, GroupRunner, Job, OneByOne, Runner, result_of
 from hyperframes.drivers.memory import MemorySampler
 from hyperframes.drivers.pace import Pace
 from hyperframes.drivers.processes import RemoteRunner, WorkerDiedError
@@ -33,7 +34,7 @@ from hyperframes.drivers.threads import single_threaded_libraries
 from hyperframes.errors import CancelledError, FrameError, HyperframesError, OperatorError, SchedulingError
 from hyperframes.frames import Clip, FrameSpec, Records
 from hyperframes.instruments import Instrument, Observation, Observers
-from hyperframes.packing import Hyperframe, Packer, SlabPool, spare_for, view
+from hyperframes.packing import FrameRooms, Hyperframe, LentPacker, Packer, SlabPool, shape_error, spare_for, view
 from hyperframes.scheduling import Scheduler, StageGraph, StageNode
 from hyperframes.scheduling.events import (
     Cancel,
@@ -59,8 +60,9 @@ from hyperframes.scheduling.events import (
 from hyperframes.sinks import Target
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
+    from hyperframes.frames import Array, Frame
     from hyperframes.pipeline import Pipeline
     from hyperframes.sinks import Sink
     from hyperframes.sources import Source
@@ -212,6 +214,7 @@ class Engine:
         self._input_pools: dict[int, SlabPool] = {}
         self._export_pools: dict[int, SlabPool] = {}
         self._lenders: dict[int, tuple[Sink, int]] = {}  # by port: who may have memory for it, and its first entry
+        self._conversions: list[OneByOne] = []  # of lent frames
         self._sink_queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._lengths: dict[int, int] = {}
         self._step_ns = 0
@@ -422,6 +425,7 @@ class Engine:
         for port, hyperframe in inputs.items():
             if hyperframe.slab is not None:
                 self._input_pools[port].release(hyperframe.slab)
+            hyperframe.let_go()
 
     def _give_back(self, job: Job, port: int) -> None:
         slab = job.buffers.pop(port).slab
@@ -487,16 +491,7 @@ class Engine:
         margin = self._plan.margins[port]
         start, stop = self._cores
         first = max(0, start - margin.before)
-        packer = Packer(
-            source.spec,
-            self._pace.size_at(start),
-            margin,
-            self._input_pools[port],
-            stream=source.name,
-            plan_id=self.setup.run_id,
-            first_frame=first,
-            cores=self._cores,
-        )
+        packer, keep = self._packer(port, source, first), self._keeper(port)
         granted = 0
         try:
             for frame in source.read(first, None if stop is None else stop + margin.after):
@@ -505,7 +500,10 @@ class Engine:
                     granted += 1
                 if self._stopping:
                     return packer.num_frames
-                _copy_into(packer.slot(), frame.planes, frame.index, source.name)
+                if isinstance(packer, LentPacker):
+                    packer.take(keep(frame), frame.index)
+                else:
+                    _copy_into(packer.slot(), frame.planes, frame.index, source.name)
                 packer.repaired_pts = source.repaired_pts
                 sealed = packer.push(frame.pts, frame.duration)
                 if sealed is not None:
@@ -521,6 +519,29 @@ class Engine:
         finally:
             packer.abandon()
         return packer.num_frames
+
+    def _packer(self, port: int, source: Source, first: int) -> Packer:
+        size, margin = self._pace.size_at(self._cores[0]), self._plan.margins[port]
+        told: dict[str, Any] = {
+            "stream": source.name,
+            "plan_id": self.setup.run_id,
+            "first_frame": first,
+            "cores": self._cores,
+        }
+        if self.setup.lends(port):
+            return LentPacker(self.setup.packed_spec(port), size, margin, **told)
+        return Packer(source.spec, size, margin, self._input_pools[port], **told)
+
+    def _keeper(self, port: int) -> Callable[[Frame], tuple[Array, ...]]:
+        """Return what gives the planes of a lent frame as they are packed: converted where a conversion reads them."""
+        stages = [stage for stage in self._plan.stages if port in stage.inputs and stage.implicit]
+        if not stages or not self.setup.lends(port):
+            return attrgetter("planes")
+        (stage,) = stages
+        spec = self.setup.packed_spec(port)
+        conversion = OneByOne(stage, self.setup.sources[port].spec, FrameRooms(spec))
+        self._conversions.append(conversion)
+        return conversion
 
     def _view(self, port: int, source: Source, held: tuple[Any, Any]) -> int:
         planes, pts = held
@@ -826,6 +847,8 @@ class Engine:
         for runner in self._runners.values():
             for name, spent in runner.seconds.items():
                 busy[name] = busy.get(name, 0.0) + spent
+        for conversion in self._conversions:
+            busy[conversion.name] = busy.get(conversion.name, 0.0) + conversion.seconds
         idle_ns = sum(worker.waited_ns for worker in self._workers.values())
         idle_ns += sum(runner.waited_ns for runner in self._runners.values())
         warnings = [*setup.warnings, *self._journal.warnings]
@@ -932,12 +955,7 @@ def _put_dropping_oldest(target: queue.Queue[Observation], observation: Observat
 def _copy_into(slot: tuple[Any, ...], planes: tuple[Any, ...], index: int, source: str) -> None:
     for target, plane in zip(slot, planes, strict=True):
         if target.shape != plane.shape:
-            raise FrameError(
-                f"all frames of {source} must have one shape: expected {target.shape}, got {plane.shape} in frame {index}",
-                expected=target.shape,
-                got=plane.shape,
-                index=index,
-            )
+            raise shape_error(source, index, expected=target.shape, got=plane.shape)
         np.copyto(target, plane)
 
 

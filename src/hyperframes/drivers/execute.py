@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from hyperframes.drivers.machine import cache_share
-from hyperframes.drivers.tiles import Held, TiledChain, runs_in_tiles
+from hyperframes.drivers.tiles import Held, TiledChain, lent_part, runs_in_tiles
 from hyperframes.errors import OperatorError
 from hyperframes.frames import Array, Clip, FrameSpec, Records, RecordSpec
 from hyperframes.operators import State, View, Worker
+from hyperframes.operators.framewise import Framewise
 from hyperframes.packing import Halo, Header, Hyperframe, Slab, window
 from hyperframes.plan import Group, Plan, PlannedStage, Range
 from hyperframes.scheduling import step_size
@@ -24,7 +25,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from fractions import Fraction
 
-__all__ = ["Buffer", "Carried", "GroupRunner", "Job", "Runner", "bring_tails", "keep_tails", "part_of", "result_of"]
+    from hyperframes.frames import Frame
+    from hyperframes.packing import FrameRooms
+
+__all__ = [
+    "Buffer",
+    "Carried",
+    "GroupRunner",
+    "Job",
+    "OneByOne",
+    "Runner",
+    "bring_tails",
+    "keep_tails",
+    "part_of",
+    "result_of",
+]
 
 
 @dataclass(slots=True, eq=False)
@@ -134,6 +149,29 @@ class Runner(Protocol):
         ...
 
 
+class OneByOne:
+    """Converts frames as they come, each once, to memory that is used again when no hyperframe holds them."""
+
+    def __init__(self, stage: PlannedStage, spec: FrameSpec, rooms: FrameRooms) -> None:
+        assert isinstance(stage.operator, Framewise)
+        self.name, self.seconds = stage.name, 0.0
+        self._convert, self._rooms = stage.operator.frame_kernel(spec), rooms
+
+    def __call__(self, frame: Frame) -> tuple[Array, ...]:
+        """Return the planes of `frame`, converted."""
+        began, planes = time.perf_counter(), self._rooms.lend()
+        try:
+            self._convert(frame.planes, planes)
+        except Exception as error:
+            raise OperatorError(
+                f"stage {self.name!r} failed on frame {frame.index}: {type(error).__name__}: {error}",
+                stage=self.name,
+                frames=(frame.index, frame.index + 1),
+            ) from error
+        self.seconds += time.perf_counter() - began
+        return planes
+
+
 class GroupRunner:
     """Runs groups on one worker; holds what its operators prepared and its scratch memory."""
 
@@ -175,8 +213,14 @@ class GroupRunner:
             for port in group.exports
         }
         cores = self.plan.stage_cores(group, exports, job.num_frames)
+        first = self.plan.stages[group.stages[0]].inputs[0]
+        if first in job.inputs and job.inputs[first].lent:
+            lent = lent_part(self.plan, first)
+            assert lent is not None  # else nobody would have lent them
+            self._run_tiles(job, lent, exports, cores, Held(job.inputs[first].lent, job.inputs[first].header.read[0]))
+            return
         if runs_in_tiles(self.plan, group):
-            self._run_tiles(job, group, exports, cores)
+            self._run_tiles(job, group, exports, cores, self._held(job, first))
             return
         passing = _Passing(exports, cores, {index: full[0] for index, full in cores.items()})
         step = steps_of(self.plan, group)
@@ -190,17 +234,19 @@ class GroupRunner:
             if port in group.exports:
                 job.rows.setdefault(port, []).append((part, found))
 
-    def _run_tiles(self, job: Job, group: Group, exports: dict[int, Range], cores: dict[int, Range]) -> None:
-        """Run a chain along time on what `exports` asks for."""
-        if len(cores) < len(group.stages):
-            return  # nothing is asked for
-        stages = [self.plan.stages[index] for index in group.stages]
-        (port,), (last,) = stages[0].inputs, group.exports
+    def _held(self, job: Job, port: int) -> Held:
         if port in job.inputs:
-            source = Held(job.inputs[port].planes, job.inputs[port].header.read[0])
-        else:
-            buffer = job.buffers[port]
-            source = Held(buffer.part((buffer.start, buffer.stop)), buffer.start)
+            return Held(job.inputs[port].planes, job.inputs[port].header.read[0])
+        buffer = job.buffers[port]
+        return Held(buffer.part((buffer.start, buffer.stop)), buffer.start)
+
+    def _run_tiles(
+        self, job: Job, group: Group, exports: dict[int, Range], cores: dict[int, Range], source: Held
+    ) -> None:
+        """Run a chain along time on what `exports` asks for."""
+        if any(index not in cores for index in group.stages):
+            return  # nothing is asked for
+        stages, (last,) = [self.plan.stages[index] for index in group.stages], group.exports
         chain = TiledChain(self.plan, group, cores, job.num_frames)
         try:
             seconds = chain.run(source, job.buffers[last].part(exports[last]), self.worker.split)

@@ -86,12 +86,21 @@ def _nobody(told: dict[str, object]) -> None:
     """Take note of nothing."""
 
 
+_read_alone = (0, 0)
+
+
+def _note_alone(pss: int, rss: int) -> None:
+    global _read_alone
+    _read_alone = (pss, rss)
+
+
 class MemorySampler:
     """Samples the memory of the process tree in a thread and keeps the largest.
 
-    The proportional size is read where the resident size has grown by more than `STEP_BYTES` over its highest when read
-    before, and so seldom that reading takes at most `SHARE` of the time. In between, while this process has no
-    children, what was read last moves with the resident size: pages that it alone has come to hold count in full.
+    The kernel takes milliseconds to tell the proportional size. While this process has no children it is read once: from
+    then on, and in later runs, it moves with the resident size, as pages that it alone has come to hold count in full. With
+    children it is read where the resident size has grown by more than `STEP_BYTES` over its highest when read before, and so
+    seldom that reading takes at most `SHARE` of the time.
     """
 
     STEP_BYTES = 1 << 20
@@ -100,7 +109,9 @@ class MemorySampler:
     def __init__(self, observe: Callable[[dict[str, object]], None], interval_seconds: float = 0.2) -> None:
         self._observe, self._interval = observe, interval_seconds
         self._peak = 0
-        self._pss = self._rss = self._highest_rss = 0
+        self._pss, self._rss = _read_alone
+        self._alone = bool(self._rss)  # whether what was read is of this process without children
+        self._highest_rss = 0
         self._again = 0.0  # when the proportional size may be read again
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._loop, name="hyperframes-memory", daemon=True)
@@ -125,9 +136,12 @@ class MemorySampler:
         members = _tree()
         rss = sum(map(_rss_bytes, members))
         grown = rss > self._highest_rss + self.STEP_BYTES
-        if grown and (last or time.monotonic() >= self._again):
+        if not (self._alone and len(members) == 1) and grown and (last or time.monotonic() >= self._again):
             began = time.monotonic()
             self._pss, self._rss, self._highest_rss = sum(map(_pss_bytes, members)), rss, rss
+            self._alone = len(members) == 1
+            if self._alone:
+                _note_alone(self._pss, rss)
             ended = time.monotonic()
             self._again = ended + (ended - began) / self.SHARE
         now = self._pss + (rss - self._rss if len(members) == 1 else 0)

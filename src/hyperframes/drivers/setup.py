@@ -18,14 +18,14 @@ from hyperframes.drivers.memory import tree_pss_bytes
 from hyperframes.drivers.processes import THREADS_OF_A_PROCESS, check_not_importing, pickled_operators
 from hyperframes.drivers.profile import find_profile, profile_key, tuned_size
 from hyperframes.drivers.quantity import bytes_text
-from hyperframes.drivers.tiles import runs_in_tiles, tile_bytes
+from hyperframes.drivers.tiles import lent_part, runs_in_tiles, tile_bytes
 from hyperframes.errors import PipelineError
 from hyperframes.frames import FrameSpec, RecordSpec
 from hyperframes.media import Passthrough
 from hyperframes.packing import Halo, Ranges, core_ranges, ranges, slab_capacity
 from hyperframes.packing.slab import plane_offsets
 from hyperframes.pipeline import Pipeline
-from hyperframes.plan import Plan, plan_pipeline
+from hyperframes.plan import Group, Plan, plan_pipeline
 from hyperframes.scheduling import MODEST_BYTES, SizeChoice, choose_size, modest_size, worker_counts
 from hyperframes.sinks import CallbackSink, MemorySink, NullSink, Sink, Target, open_sink
 from hyperframes.sources import Source, open_source
@@ -122,6 +122,25 @@ class Setup:
         """Whether a source's arrays are viewed where they lie: nothing of it is copied to slabs."""
         return self.sources[port].arrays() is not None and not self.uses_processes
 
+    def lends(self, port: int) -> bool:
+        """Whether a source's frames stay where it put them, or they were converted to, until they were read.
+
+        Nothing of it is copied to slabs then.
+        """
+        return (
+            self.sources[port].lasting
+            and not self.uses_processes
+            and self.pipeline.options.scheduling_policy
+            != "priority_by_cost"  # looks at frames before they are worked on
+            and lent_part(self.plan, port) is not None
+        )
+
+    def packed_spec(self, port: int) -> FrameSpec:
+        """Return the spec of a source's frames as they are packed: converted, where that is done before."""
+        part = lent_part(self.plan, port) if self.lends(port) else None
+        spec = None if part is None else self.plan.ports[self.plan.stages[part.stages[0]].inputs[0]].spec
+        return spec if isinstance(spec, FrameSpec) else self.sources[port].spec
+
     @property
     def in_flight(self) -> int:
         """Hyperframes that may be between sealing and release; as many may have results under way."""
@@ -142,8 +161,8 @@ class Setup:
         return slab_capacity(self.largest, self.plan.margins[port])
 
     def input_slabs(self, port: int) -> int:
-        """Input slabs of a source: none where its arrays are viewed."""
-        if self.views(port):
+        """Input slabs of a source: none where its frames stay where they are."""
+        if self.views(port) or self.lends(port):
             return 0
         return self.in_flight * (2 if port in self.plan.sinks.values() else 1)
 
@@ -172,9 +191,12 @@ class Setup:
             total += sink.memory_bytes(self.plan.ports[self.plan.sinks[key]].spec, self.cores, self.spare_bytes)
         for port, source in self.sources.items():
             total += self.input_slabs(port) * plane_offsets(source.spec, self.input_capacity(port))[1]
+            if self.lends(port):
+                held = self.in_flight * self.largest + self.plan.margins[port].total
+                total += held * self.packed_spec(port).nbytes
         exported = set(self.exported())
         for group in self.plan.groups:
-            step, tiled = steps_of(self.plan, group), runs_in_tiles(self.plan, group)
+            step, tiled = steps_of(self.plan, group), self._tiled(group)
             total += tile_bytes(self.plan, group, self.largest) * self.workers[group.resource] * tiled
             for index in group.stages:
                 for port in self.plan.stages[index].outputs:
@@ -186,6 +208,11 @@ class Setup:
                     elif not tiled:
                         total += plane_offsets(spec, self._scratch(port, step))[1] * self.workers[group.resource]
         return total
+
+    def _tiled(self, group: Group) -> bool:
+        """Whether a group goes tile by tile, at least behind a conversion of lent frames."""
+        first = self.plan.stages[group.stages[0]].inputs[0]
+        return runs_in_tiles(self.plan, group) or (first in self.sources and self.lends(first))
 
     def _scratch(self, port: int, step: int | None) -> int:
         """Entries of a port that a worker keeps to itself: two steps with what is read around them, or all at once."""
@@ -241,10 +268,11 @@ def set_up(pipeline: Pipeline, *, open_sinks: bool = True) -> Setup:
         for key, sink in sinks.items():
             _check_kind(key, sink, plan)
         resources = [group.resource for group in plan.groups] or ["compute"]
-        workers, warnings = worker_counts(machine_facts(), resources, options.workers)
+        facts = machine_facts()
+        workers, warnings = worker_counts(facts, resources, options.workers)
         by_port = dict(enumerate(sources.values()))
         setup = Setup(pipeline, by_port, sinks, plan, 1, workers, _run_id(plan, by_port), list(warnings))
-        setup.cores = worker_counts(machine_facts(), ("compute",), options.workers)[0]["compute"]
+        setup.cores = worker_counts(facts, ("compute",), options.workers)[0]["compute"]
         _choose_size(setup)
         if setup.uses_processes:
             setup.operators = pickled_operators(plan)
@@ -377,10 +405,12 @@ def _preset(setup: Setup) -> SizeChoice:
     spec, halo = next(iter(setup.sources.values())).spec, setup.plan.halo.total
     pixels = spec.height * spec.width if spec.is_picture else None
     preset = choose_size(spec.nbytes, is_picture=spec.is_picture, pixels=pixels, halo=halo)
-    size = modest_size(preset.size, spec.nbytes, halo=halo, in_flight=setup.in_flight)
+    lent = all(map(setup.lends, setup.sources))
+    size = modest_size(preset.size, spec.nbytes, halo=halo, in_flight=setup.in_flight, shared_halo=lent)
     if size == preset.size or all(setup.views(port) for port in setup.sources):
         return preset
-    why = f"{size}, so that {setup.in_flight} x (2 x {size} + {halo}) frames take about {bytes_text(MODEST_BYTES)}"
+    taken = f"{setup.in_flight} x 2 x {size} + {halo}" if lent else f"{setup.in_flight} x (2 x {size} + {halo})"
+    why = f"{size}, so that {taken} frames take about {bytes_text(MODEST_BYTES)}"
     return SizeChoice(size, (*preset.reasons, why))
 
 

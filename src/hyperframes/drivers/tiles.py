@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 import time
@@ -14,6 +15,7 @@ from hyperframes.drivers.machine import own_cache
 from hyperframes.errors import FrameError
 from hyperframes.frames import Array, FrameSpec
 from hyperframes.operators.samplewise import Samplewise, flat
+from hyperframes.packing import LentPlane
 from hyperframes.scheduling import tile_samples
 
 if TYPE_CHECKING:
@@ -23,24 +25,43 @@ if TYPE_CHECKING:
     from hyperframes.packing import Boundary, Halo
     from hyperframes.plan import Group, Plan, PlannedStage, Range
 
-__all__ = ["Held", "TiledChain", "runs_in_tiles", "tile_bytes"]
+__all__ = ["Held", "TiledChain", "lent_part", "runs_in_tiles", "tile_bytes"]
 
 LEAST_SAMPLES = 4096
 """Of a plane: below, hyperframes are as good."""
+SHARES = 16
+"""Into how many tiles one stage alone is cut, whose kernel has smaller ones of its own: enough for idle workers to help."""
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
     """Frames [first, first + T) of a port, a plane (T, ...) each."""
 
-    planes: tuple[Array, ...]
+    planes: tuple[Array | LentPlane, ...]
     first: int
+
+
+def lent_part(plan: Plan, port: int) -> Group | None:
+    """Return what goes tile by tile over frames of a source, which stay where they are then; None where that cannot be.
+
+    Nobody else reads them. A conversion in front is left out: it is for whoever reads the source, frame by frame.
+    """
+    groups = [group for group in plan.groups if any(port in plan.stages[index].inputs for index in group.stages)]
+    if len(groups) != 1 or port in plan.sinks.values():
+        return None
+    (group,) = groups
+    if plan.stages[group.stages[0]].implicit:
+        group = dataclasses.replace(group, stages=group.stages[1:])
+    if not group.stages or any(port in plan.stages[index].inputs for index in group.stages[1:]):
+        return None
+    spec = plan.ports[plan.stages[group.stages[0]].inputs[0]].spec
+    return group if isinstance(spec, FrameSpec) and spec.is_picture and runs_in_tiles(plan, group) else None
 
 
 def runs_in_tiles(plan: Plan, group: Group) -> bool:
     """Whether `group` is a chain along time of which only the end leaves it, over planes that are worth cutting."""
     stages = [plan.stages[index] for index in group.stages]
-    if len(stages) < 2 or group.sequential or plan.boundary.mode == "none":
+    if group.sequential or plan.boundary.mode == "none":
         return False
     if group.exports != stages[-1].outputs or any(len(stage.inputs) != 1 for stage in stages):
         return False
@@ -56,6 +77,8 @@ def runs_in_tiles(plan: Plan, group: Group) -> bool:
 
 def tile_bytes(plan: Plan, group: Group, frames: int) -> int:
     """Return the bytes that one thread keeps between stages for hyperframes of `frames` core frames."""
+    if len(group.stages) < 2:
+        return 0
     rows = frames + 2 * sum(plan.stages[index].reach.total for index in group.stages)
     specs = [plan.ports[plan.stages[index].inputs[0]].spec for index in group.stages]
     weight = sum(rows * spec.dtype.itemsize for spec in specs if isinstance(spec, FrameSpec))
@@ -93,7 +116,7 @@ class TiledChain:
                 _Window.of(stage.halo, core, held, self._num_frames, self._boundary)
                 for stage, core, held in zip(self._stages, self._made, made, strict=True)
             ]
-            chain = _Plane(self._stages, self._dtypes, windows, flat(plane), flat(out), self._fill)
+            chain = _Plane(self._stages, self._dtypes, windows, _rows(plane), flat(out), self._fill)
 
             def part(start: int, stop: int, chain: _Plane = chain) -> None:
                 found.append(chain.run(start, stop))
@@ -135,6 +158,15 @@ class _Window:
         )
         return cls(read[0] - first, read[1] - first, held[0] - first, last - first, padded)
 
+    def read_from(self, source: LentPlane) -> LentPlane | None:
+        """Return the frames read, stand-ins among them, where none has to be made and each lies in one piece."""
+        if not source.in_one_piece or any(stand_in < 0 for _, stand_in in self.padded):
+            return None
+        places = np.arange(self.start, self.stop)
+        for row, stand_in in self.padded:
+            places[row - self.start] = stand_in
+        return source.taken(places - self.made)
+
 
 class _Plane:
     """One plane of a hyperframe on its way through the chain."""
@@ -144,30 +176,37 @@ class _Plane:
         stages: list[PlannedStage],
         dtypes: list[np.dtype[Any]],
         windows: list[_Window],
-        source: Array,
+        source: Array | LentPlane,
         out: Array,
         fill: float,
     ) -> None:
         self._stages, self._dtypes, self._windows = stages, dtypes, windows
         self._source, self._out, self._fill = source, out, fill
-        self._copied = bool(windows[0].padded)
-        weight = sum(window.rows * dtype.itemsize for window, dtype in zip(windows, dtypes, strict=True))
-        width = tile_samples(weight + len(out) * out.itemsize, own_cache())
-        self._width = min(width, source.shape[1] + source.shape[1] % 2)
-        self.num_tiles = -(-source.shape[1] // self._width)
+        rows = source if isinstance(source, LentPlane) else LentPlane.of(tuple(source)) if windows[0].padded else None
+        self._brings = rows is not None
+        self._apart = None if rows is None else windows[0].read_from(rows)
+        self._samples = out.shape[1]
+        self._alone = len(stages) == 1 and (not self._brings or self._kernel_apart(out) is not None)
+        if self._alone:  # nothing is handed on
+            width = -(-self._samples // (64 * SHARES)) * 64
+        else:
+            weight = sum(window.rows * dtype.itemsize for window, dtype in zip(windows, dtypes, strict=True))
+            width = tile_samples(weight + len(out) * out.itemsize, own_cache())
+        self._width = min(width, self._samples + self._samples % 2)
+        self.num_tiles = -(-self._samples // self._width)
 
     def run(self, start: int, stop: int) -> list[float]:
         """Take the tiles [start, stop) through all stages; return the seconds spent in each."""
         kernels, rooms = self._kernels()
         spent = [0.0] * len(kernels)
         began = time.perf_counter()
-        for left in range(start * self._width, min(stop * self._width, self._source.shape[1]), self._width):
-            right = min(left + self._width, self._source.shape[1])
+        first, last = start * self._width, min(stop * self._width, self._samples)
+        for left in range(first, last, last - first if self._alone else self._width):
+            right = last if self._alone else min(left + self._width, last)
             for index, (kernel, room) in enumerate(zip(kernels, rooms, strict=True)):
                 if room is not None:
                     if index == 0:
-                        made = self._windows[0].made
-                        room[made : made + len(self._source), : right - left] = self._source[:, left:right]
+                        self._bring(room[self._windows[0].made :][: len(self._source)], left, right)
                     self._pad(room, self._windows[index], right - left)
                 at = left if room is None else 0
                 to = left if index == len(kernels) - 1 else 0
@@ -177,25 +216,52 @@ class _Plane:
                 began = ended
         return spent
 
+    def _kernel_apart(self, out: Array) -> SampleKernel | None:
+        """Return the first stage's kernel for frames that lie apart, if it has one and they lie as it needs them."""
+        operator = self._stages[0].operator
+        assert isinstance(operator, Samplewise)
+        return None if self._apart is None else operator.apart_kernel(self._apart, out)
+
     def _kernels(self) -> tuple[list[SampleKernel], list[Array | None]]:
         """Return each stage's kernel and the room that it reads from; None: the frames where they lie."""
-        rooms: list[Array | None] = [
-            np.empty((window.rows, self._width), dtype) if index or self._copied else None
-            for index, (window, dtype) in enumerate(zip(self._windows, self._dtypes, strict=True))
-        ]
+        rooms: list[Array | None] = [None]
+        rooms += [self._room(index) for index in range(1, len(self._stages))]
         kernels = []
-        for index, (stage, window, room) in enumerate(zip(self._stages, self._windows, rooms, strict=True)):
-            source = (self._source if room is None else room)[window.start : window.stop]
-            source.flags.writeable = False  # as the kernels were compiled for
+        for index, (stage, window) in enumerate(zip(self._stages, self._windows, strict=True)):
+            assert isinstance(stage.operator, Samplewise)
             out = self._out
             if index + 1 < len(rooms):
                 after, following = self._windows[index + 1], rooms[index + 1]
                 assert following is not None
-                out = following[after.made : after.made + len(source) - stage.halo.total]
-            assert isinstance(stage.operator, Samplewise)
-            kernels.append(stage.operator.sample_kernel(source, out))
+                out = following[after.made : after.made + window.stop - window.start - stage.halo.total]
+            kernel = self._kernel_apart(out) if index == 0 else None
+            if kernel is None:
+                if index == 0 and self._brings:
+                    rooms[0] = self._room(0)
+                rows = self._source if rooms[index] is None else rooms[index]
+                assert isinstance(rows, np.ndarray)
+                source = rows[window.start : window.stop]
+                source.flags.writeable = False  # as the kernels were compiled for
+                kernel = stage.operator.sample_kernel(source, out)
+            kernels.append(kernel)
         return kernels, rooms
+
+    def _room(self, index: int) -> Array:
+        return np.empty((self._windows[index].rows, self._width), self._dtypes[index])
+
+    def _bring(self, room: Array, left: int, right: int) -> None:
+        """Copy the samples [left, right) of all frames to `room`."""
+        if isinstance(self._source, np.ndarray):
+            room[:, : right - left] = self._source[:, left:right]
+            return
+        from hyperframes.drivers.gather import gather  # loads the compiler
+
+        gather(self._source, room, left, right)
 
     def _pad(self, room: Array, window: _Window, width: int) -> None:
         for row, stand_in in window.padded:
             room[row, :width] = room[stand_in, :width] if stand_in >= 0 else self._fill
+
+
+def _rows(plane: Array | LentPlane) -> Array | LentPlane:
+    return flat(plane) if isinstance(plane, np.ndarray) else plane

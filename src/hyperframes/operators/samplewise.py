@@ -11,7 +11,7 @@ from hyperframes.operators.base import Operator, State, View, Worker
 
 if TYPE_CHECKING:
     from hyperframes.frames import Array
-    from hyperframes.packing import Halo, Hyperframe
+    from hyperframes.packing import Halo, Hyperframe, LentPlane
 
 __all__ = ["SampleKernel", "Samplewise", "flat"]
 
@@ -53,6 +53,22 @@ class Samplewise(Operator):
         -------
         callable
         """
+
+    def apart_kernel(self, source: LentPlane, out: Array) -> SampleKernel | None:
+        """Return the kernel for frames that lie apart, each in one piece; None: they are brought side by side for it.
+
+        Parameters
+        ----------
+        source : LentPlane of n + halo frames
+            Some may be in it several times, beyond the ends of a stream.
+        out : (n, Q) array
+            As for `sample_kernel`.
+
+        Returns
+        -------
+        callable or None
+        """
+        return None
 
     def apply(
         self, inputs: tuple[Hyperframe, ...], outputs: tuple[View, ...], state: State | None, prepared: Worker

@@ -15,8 +15,9 @@ from numba.extending import intrinsic
 from hyperframes.kernels import kernel
 from hyperframes.operators._planes import TILE, check_count, frame_spec
 from hyperframes.operators.base import Contract, State, View, Worker, frames_out
+from hyperframes.operators.mean_lines import LINE, four_lines, pairs_at, settle
 from hyperframes.operators.samplewise import SampleKernel, Samplewise, flat
-from hyperframes.packing import Halo, Hyperframe
+from hyperframes.packing import Halo, Hyperframe, LentPlane
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,9 +92,18 @@ class TemporalMean(Samplewise):
         """Return the kernel: row t of `out` becomes the mean of the rows from t on of `source` that its window holds."""
         return mean_kernel(source, out, self.halo.total + 1)
 
+    def apart_kernel(self, source: LentPlane, out: Array) -> SampleKernel | None:
+        """Return the kernel for bytes, of which it needs to know the addresses only."""
+        narrow = _magic(self.halo.total + 1, 8, 16)
+        if source.dtype != np.uint8 or narrow is None or source.num_samples % 2 or out.shape[1] % 2:
+            return None
+        return _pair_kernel(source.addresses, out, self.halo.total + 1, narrow)
+
 
 PAIRS = TILE // 4
 """Pairs of samples whose frames, sums and means stay in a core's own cache."""
+PASSING_BYTES = 4 << 20
+"""Results of one plane from here on are written past the cache."""
 FEW_COLUMNS = 1024
 """Rows with fewer samples are averaged along time: one after another they are too short for vector instructions."""
 FLOATS = ("float32", "float64")
@@ -140,10 +150,8 @@ def mean_kernel(source: Array, out: Array, num_frames: int) -> SampleKernel:
         unsigned = np.dtype(f"u{dtype.itemsize}")
         narrow = _magic(num_frames, 8, 16)
         if dtype == np.uint8 and narrow is not None and source.shape[1] % 2 == out.shape[1] % 2 == 0:
-            pairs, means = source.view(np.uint16), out.view(np.uint16)  # an odd border goes to the range before it
-            return lambda start, stop, shift: _running_pairs(
-                pairs, means, num_frames, narrow, -(-start // 2), -(-stop // 2), shift // 2, PAIRS
-            )
+            first = source.__array_interface__["data"][0]
+            return _pair_kernel(first + source.strides[0] * np.arange(len(source)), out, num_frames, narrow)
         wide = _magic(num_frames, 8 * dtype.itemsize, 32)
         if wide is not None:
             # Flipping the sign bit makes signed samples unsigned, 2**(bits - 1) higher, and back.
@@ -157,6 +165,33 @@ def mean_kernel(source: Array, out: Array, num_frames: int) -> SampleKernel:
     if dtype.name in FLOATS:
         return lambda start, stop, shift: _float(source, out, num_frames, start, stop, shift, TILE // 16)
     return lambda start, stop, shift: _any_float(source, out, num_frames, start, stop, shift)
+
+
+def _pair_kernel(rows: Array, out: Array, num_frames: int, factor: int) -> SampleKernel:
+    """Return the kernel for uint8 frames that lie from the addresses `rows` on, of an even number of samples."""
+    means = out.view(np.uint16)
+    lead = _lead(means)
+
+    def run(start: int, stop: int, shift: int) -> None:
+        start, stop, shift = -(-start // 2), -(-stop // 2), shift // 2  # an odd border goes to the range before it
+        head = stop if lead is None else min(stop, start + (lead - start - shift) % LINE)
+        tail = head + (stop - head) // LINE * LINE
+        for left, right, past in ((start, head, False), (head, tail, True), (tail, stop, False)):
+            if left < right:
+                _running_pairs(rows, means, num_frames, factor, left, right, shift, PAIRS, past)
+
+    return run
+
+
+def _lead(means: Array) -> int | None:
+    """Return at which number a line of the cache begins in every row of `means`; None where it is not worth passing it.
+
+    Small results are soon read again by the next stage.
+    """
+    if means.nbytes < PASSING_BYTES or means.strides[0] % (2 * LINE):
+        return None
+    address: int = means.__array_interface__["data"][0]
+    return -address // 2 % LINE
 
 
 def _magic(divisor: int, bits: int, shift: int) -> int | None:
@@ -207,12 +242,21 @@ class _Apart(Compiler):
 
 @kernel
 def _running_pairs(
-    source: Array, out: Array, num_frames: int, magic: int, start: int, stop: int, shift: int, tile: int
+    rows: Array,
+    out: Array,
+    num_frames: int,
+    magic: int,
+    start: int,
+    stop: int,
+    shift: int,
+    tile: int,
+    past: bool,
 ) -> None:  # pragma: no cover - compiled
     """Write means of uint8 frames whose sums fit 16 bits; two neighbours are held in one uint16.
 
     Both are taken out by a mask and a shift: that is far cheaper than widening bytes, for which vectors are taken apart
-    and put together again. Four frames at a time where there are four: sums stay in registers meanwhile.
+    and put together again. Four frames at a time where there are four: sums stay in registers meanwhile. `past`: the range
+    is whole lines of the cache, which these go past.
     """
     scratch = np.empty((2, min(tile, stop - start)), np.uint16)
     half, factor, ahead = np.uint16(num_frames // 2), np.uint16(magic), num_frames - 1
@@ -220,18 +264,27 @@ def _running_pairs(
         z = min(a + tile, stop)
         b, y = a + shift, z + shift
         low, high = scratch[0, : z - a], scratch[1, : z - a]
-        low[:] = 0
-        high[:] = 0
+        low[:] = half  # rounds once and for all
+        high[:] = half
         for k in range(ahead):
-            _enter_pairs(low, high, source[k, a:z])
+            _enter_pairs(low, high, pairs_at(rows[k], a, z))
         for t in range(0, out.shape[0] - 3, 4):
-            old = (source[t, a:z], source[t + 1, a:z], source[t + 2, a:z], source[t + 3, a:z])
+            old_0, old_1 = pairs_at(rows[t], a, z), pairs_at(rows[t + 1], a, z)
+            old_2, old_3 = pairs_at(rows[t + 2], a, z), pairs_at(rows[t + 3], a, z)
             n = t + ahead
-            new = (source[n, a:z], source[n + 1, a:z], source[n + 2, a:z], source[n + 3, a:z])
-            means = (out[t, b:y], out[t + 1, b:y], out[t + 2, b:y], out[t + 3, b:y])
-            _four_means(low, high, *old, *new, *means, half, factor)
+            new_0, new_1 = pairs_at(rows[n], a, z), pairs_at(rows[n + 1], a, z)
+            new_2, new_3 = pairs_at(rows[n + 2], a, z), pairs_at(rows[n + 3], a, z)
+            to_0, to_1, to_2, to_3 = out[t, b:y], out[t + 1, b:y], out[t + 2, b:y], out[t + 3, b:y]
+            old, new, means = (old_0, old_1, old_2, old_3), (new_0, new_1, new_2, new_3), (to_0, to_1, to_2, to_3)
+            if past:
+                for i in range(0, z - a, LINE):
+                    four_lines(low, high, *old, *new, *means, i, factor)
+            else:
+                _four_means(low, high, *old, *new, *means, factor)
         for t in range(out.shape[0] // 4 * 4, out.shape[0]):
-            _one_mean(low, high, source[t, a:z], source[t + ahead, a:z], out[t, b:y], half, factor)
+            _one_mean(low, high, pairs_at(rows[t], a, z), pairs_at(rows[t + ahead], a, z), out[t, b:y], factor)
+    if past:
+        settle()
 
 
 @kernel
@@ -245,9 +298,9 @@ def _high(pair: Any) -> Any:  # pragma: no cover - compiled
 
 
 @kernel
-def _mean_pair(low: Any, high: Any, half: Any, factor: Any) -> Any:  # pragma: no cover - compiled
-    """Return two rounded means, of which each fits a byte."""
-    first, second = high_product(np.uint16(low + half), factor), high_product(np.uint16(high + half), factor)
+def _mean_pair(low: Any, high: Any, factor: Any) -> Any:  # pragma: no cover - compiled
+    """Return two means, of which each fits a byte."""
+    first, second = high_product(low, factor), high_product(high, factor)
     return np.uint16(first | np.uint16(second << np.uint16(8)))
 
 
@@ -275,33 +328,32 @@ def _four_means(
     mean_1: Array,
     mean_2: Array,
     mean_3: Array,
-    half: Any,
     factor: Any,
 ) -> None:  # pragma: no cover - compiled
     """Take the running sums four frames on, each of which enters and leaves by itself."""
     for i in range(low.size):
         a, b = np.uint16(low[i] + _low(new_0[i])), np.uint16(high[i] + _high(new_0[i]))
-        mean_0[i] = _mean_pair(a, b, half, factor)
+        mean_0[i] = _mean_pair(a, b, factor)
         a, b = np.uint16(a - _low(old_0[i])), np.uint16(b - _high(old_0[i]))
         a, b = np.uint16(a + _low(new_1[i])), np.uint16(b + _high(new_1[i]))
-        mean_1[i] = _mean_pair(a, b, half, factor)
+        mean_1[i] = _mean_pair(a, b, factor)
         a, b = np.uint16(a - _low(old_1[i])), np.uint16(b - _high(old_1[i]))
         a, b = np.uint16(a + _low(new_2[i])), np.uint16(b + _high(new_2[i]))
-        mean_2[i] = _mean_pair(a, b, half, factor)
+        mean_2[i] = _mean_pair(a, b, factor)
         a, b = np.uint16(a - _low(old_2[i])), np.uint16(b - _high(old_2[i]))
         a, b = np.uint16(a + _low(new_3[i])), np.uint16(b + _high(new_3[i]))
-        mean_3[i] = _mean_pair(a, b, half, factor)
+        mean_3[i] = _mean_pair(a, b, factor)
         low[i], high[i] = np.uint16(a - _low(old_3[i])), np.uint16(b - _high(old_3[i]))
 
 
 @kernel(pipeline_class=_Apart)
 def _one_mean(
-    low: Array, high: Array, old: Array, new: Array, mean: Array, half: Any, factor: Any
+    low: Array, high: Array, old: Array, new: Array, mean: Array, factor: Any
 ) -> None:  # pragma: no cover - compiled
     """Take the running sums one frame on."""
     for i in range(low.size):
         a, b = np.uint16(low[i] + _low(new[i])), np.uint16(high[i] + _high(new[i]))
-        mean[i] = _mean_pair(a, b, half, factor)
+        mean[i] = _mean_pair(a, b, factor)
         low[i], high[i] = np.uint16(a - _low(old[i])), np.uint16(b - _high(old[i]))
 
 

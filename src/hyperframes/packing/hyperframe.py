@@ -10,6 +10,7 @@ import numpy as np
 
 from hyperframes.errors import FrameError
 from hyperframes.frames import Array, FrameSpec, Records, single_plane
+from hyperframes.packing.lent import LentPlane
 from hyperframes.packing.slab import Slab
 
 if TYPE_CHECKING:
@@ -89,6 +90,8 @@ class Hyperframe:
     """Frame slot of the slab at which the planes begin."""
     records: Records | None = None
     """Rows of the frames held, where an operator reads records; `planes` is empty then."""
+    lent: tuple[LentPlane, ...] = ()
+    """By plane: frames where their source has them, for drivers; `planes` is empty then."""
 
     def __len__(self) -> int:
         """T: frames held, halo and padding included."""
@@ -113,6 +116,10 @@ class Hyperframe:
     def core_planes(self) -> tuple[Array, ...]:
         """The frames it owns, per plane."""
         return tuple(plane[self.core] for plane in self.planes)
+
+    def let_go(self) -> None:
+        """Hold lent frames no longer, for drivers: nobody reads them again."""
+        object.__setattr__(self, "lent", ())
 
     def __repr__(self) -> str:
         start, stop = self.header.core

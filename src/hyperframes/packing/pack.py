@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from functools import lru_cache
 from itertools import count, islice
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from hyperframes.frames import Array, FrameSpec
+    from hyperframes.packing.lent import LentPlane
     from hyperframes.packing.slab import Slab, SlabPool
 
-__all__ = ["Packer", "hyperframe_id", "pack", "pad", "repack", "slab_capacity", "view"]
+__all__ = ["Memory", "Packer", "hyperframe_id", "pack", "pad", "repack", "shape_error", "slab_capacity", "view"]
 
 
 def slab_capacity(size: int, halo: Halo) -> int:
@@ -37,6 +38,27 @@ def slab_capacity(size: int, halo: Halo) -> int:
 def hyperframe_id(plan_id: str, core: tuple[int, int]) -> str:
     """Return the id of the hyperframe that owns `core`: the same in every run of one plan."""
     return f"{plan_id}[{core[0]},{core[1]})"
+
+
+def shape_error(stream: str, index: int, *, expected: tuple[int, ...], got: tuple[int, ...]) -> FrameError:
+    """Return the error about a frame of another shape than its stream's."""
+    return FrameError(
+        f"all frames of {stream} must have one shape: expected {expected}, got {got} in frame {index}",
+        expected=expected,
+        got=got,
+        index=index,
+    )
+
+
+class Memory(NamedTuple):
+    """Where the frames of a hyperframe lie."""
+
+    planes: tuple[Array, ...]
+    slab: Slab | None
+    offset: int
+    """Slot of the slab at which they begin."""
+    lent: tuple[LentPlane, ...] = ()
+    """Where they stay with their source: by plane."""
 
 
 class Packer:
@@ -279,12 +301,19 @@ class Packer:
         self._base += low
         return new
 
-    def _seal(self, stop: int, *, end: bool, stream_length: int | None, reason: str = "full") -> Hyperframe:
-        core = (self._core_start, stop)
+    def _memory(self, read: tuple[int, int]) -> Memory:
+        """Return where the frames `read` lie, held for the hyperframe that is being sealed."""
         slab = self._slab
         if slab is None:
-            raise FrameError(f"no frames were pushed for core {core}")
+            raise FrameError(f"no frames were pushed for {read}")
+        self.slabs.hold(slab)
+        start, stop = read[0] - self._base, read[1] - self._base
+        return Memory(tuple(plane[start:stop] for plane in slab.planes), slab, start)
+
+    def _seal(self, stop: int, *, end: bool, stream_length: int | None, reason: str = "full") -> Hyperframe:
+        core = (self._core_start, stop)
         read = (self._keep_from(), min(self.num_frames, stop + self.halo.after))
+        memory = self._memory(read)
         while self._times_from < read[0]:
             self._times.popleft()
             self._times_from += 1
@@ -295,10 +324,8 @@ class Packer:
         gaps: tuple[tuple[int, int], ...] = ()
         if last - (first - 1 if self._id_before is None else self._id_before) != core[1] - core[0]:
             gaps = missing_ranges(frame_ids[core[0] - read[0] : core[1] - read[0]], self._id_before)
-        planes = tuple(p[read[0] - self._base : read[1] - self._base] for p in slab.planes)
-        self.slabs.hold(slab)
         sealed = _hyperframe(
-            planes,
+            memory.planes,
             (np.array(pts, np.int64), np.array(durations, np.int64)),
             read,
             core,
@@ -309,8 +336,9 @@ class Packer:
             end=end,
             stream_length=stream_length,
             repaired_pts=self.repaired_pts,
-            slab=slab,
-            offset=read[0] - self._base,
+            slab=memory.slab,
+            offset=memory.offset,
+            lent=memory.lent,
             frame_ids=frame_ids,
             clock=self.clock,
             gaps=gaps,
@@ -338,6 +366,7 @@ def _hyperframe(
     repaired_pts: bool = False,
     slab: Slab | None = None,
     offset: int = 0,
+    lent: tuple[LentPlane, ...] = (),
     frame_ids: Array | None = None,
     clock: Literal["media", "capture", "arrival"] = "media",
     gaps: tuple[tuple[int, int], ...] = (),
@@ -366,7 +395,14 @@ def _hyperframe(
         stream_length=stream_length,
     )
     return Hyperframe(
-        header, planes, slice(core[0] - read[0], core[1] - read[0]), _all_real(read[1] - read[0]), spec, slab, offset
+        header,
+        planes,
+        slice(core[0] - read[0], core[1] - read[0]),
+        _all_real(read[1] - read[0]),
+        spec,
+        slab,
+        offset,
+        lent=lent,
     )
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from hyperframes.frames import Array, FrameSpec
 
-__all__ = ["Slab", "SlabPool", "result_array", "spare_for"]
+__all__ = ["Slab", "SlabPool", "fresh_map", "map_planes", "plane_offsets", "result_array", "spare_for"]
 
 _ALIGN = 64  # a cache line, so that no two planes share one
 
@@ -153,7 +153,7 @@ def result_array(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
             with suppress(ValueError):  # another thread was quicker
                 _spare_results.remove(item)
                 return np.asarray(_Result(item[1], shape, dtype))
-    return np.asarray(_Result(_fresh_map(size), shape, dtype))
+    return np.asarray(_Result(fresh_map(size), shape, dtype))
 
 
 def plane_offsets(spec: FrameSpec, capacity: int) -> tuple[list[int], int]:
@@ -166,7 +166,7 @@ def plane_offsets(spec: FrameSpec, capacity: int) -> tuple[list[int], int]:
     return offsets, max(size, 1)
 
 
-def map_planes(memory: mmap.mmap, spec: FrameSpec, capacity: int, offsets: list[int]) -> tuple[Array, ...]:
+def map_planes(memory: mmap.mmap | memoryview, spec: FrameSpec, capacity: int, offsets: list[int]) -> tuple[Array, ...]:
     """Return the plane arrays (capacity, ...) that lie in `memory`."""
     return tuple(
         np.ndarray((capacity, *shape), spec.dtype, buffer=memory, offset=offset)
@@ -190,10 +190,11 @@ def _private_map(size: int) -> mmap.mmap:
             with suppress(ValueError):  # another thread was quicker
                 _spare.remove(memory)
                 return memory
-    return _fresh_map(size)
+    return fresh_map(size)
 
 
-def _fresh_map(size: int) -> mmap.mmap:
+def fresh_map(size: int) -> mmap.mmap:
+    """Return an anonymous map for this process alone that asks for huge pages."""
     if os.name != "posix":
         return mmap.mmap(-1, size)
     memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)

@@ -63,6 +63,8 @@ SMALL_ROWS_BYTES = 256 << 10
 """A core of small rows grows to about this."""
 TINY_ROW_BYTES, TINY_ROWS = 64, 1 << 16
 """Rows of a few numbers: a hyperframe's fixed cost is some 100 us, as much as the work on thousands of them."""
+TINY_CORE_BYTES = 4 << 20
+"""A core of tinier ones grows to this: twenty hyperframes over 10 million numbers take half the time of 150."""
 HALO_BYTES = 64 << 20
 """Up to about this a core grows for its halo: beyond, fresh memory costs more than reading neighbours twice."""
 MODEST_BYTES, LEAST_MODEST = 160 << 20, 4
@@ -149,7 +151,7 @@ def choose_size(
     Pictures: 16 frames at 1920 x 1080, more where they are smaller (the same pixels), up to 64, and 128 for pictures
     under a quarter of that. A halo lifts the size to four times itself within those bounds while a core is under
     64 MiB, so that neighbours' frames are at most a quarter of the work, and to its own length beyond them. Rows: 128 to
-    256, more while a core is under 256 KiB; rows of up to 64 bytes: 65,536.
+    256, more while a core is under 256 KiB; rows of up to 64 bytes: 65,536, or what fills 4 MiB.
     """
     if is_picture or spec_nbytes >= LARGE_ARRAY_BYTES:
         area = max(1, pixels or spec_nbytes * 2 // 3)
@@ -160,7 +162,7 @@ def choose_size(
         least, most = ROWS
         fitting = SMALL_ROWS_BYTES // max(1, spec_nbytes)
         if spec_nbytes <= TINY_ROW_BYTES:
-            least = most = fitting = TINY_ROWS
+            least = most = fitting = max(TINY_ROWS, TINY_CORE_BYTES // max(1, spec_nbytes))
         most = max(most, min(fitting, TINY_ROWS))
         size = _clamp(fitting, least, most)
         why = f"rows of {spec_nbytes} bytes: preset {least} to {most}"
@@ -185,17 +187,31 @@ def choose_size(
     return SizeChoice(size, tuple(reasons))
 
 
-def modest_size(size: int, frame_bytes: int, *, halo: int = 0, in_flight: int = 2, aim: int = MODEST_BYTES) -> int:
+def modest_size(
+    size: int,
+    frame_bytes: int,
+    *,
+    halo: int = 0,
+    in_flight: int = 2,
+    aim: int = MODEST_BYTES,
+    shared_halo: bool = False,
+) -> int:
     """Return `size`, or less where ``in_flight * (2 * S + halo)`` frames of packed pictures would take more than `aim`.
 
-    It stays at least the halo, and at least 4: below, what is read and copied for neighbours is most of the work.
+    It stays at least the halo, and at least 4: below, what is read for neighbours is most of the work. With
+    `shared_halo` frames that neighbours read are in memory once: ``in_flight * 2 * S + halo`` of them.
 
     Examples
     --------
     >>> modest_size(16, 1920 * 1080 * 3 // 2, halo=4, in_flight=3), modest_size(64, 640 * 360 * 3 // 2, in_flight=3)
     (6, 64)
+    >>> modest_size(16, 1920 * 1080 * 3 // 2, halo=4, in_flight=3, shared_halo=True)
+    8
     """
-    fits = largest_size_in(aim, max(1, frame_bytes), halo=halo, workers=in_flight)
+    if shared_halo:
+        fits = (aim // max(1, frame_bytes) - halo) // (2 * in_flight)
+    else:
+        fits = largest_size_in(aim, max(1, frame_bytes), halo=halo, workers=in_flight)
     return min(size, max(fits, halo, LEAST_MODEST))
 
 

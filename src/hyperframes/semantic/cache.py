@@ -248,7 +248,7 @@ def open_cache(where: str, *, ttl_seconds: float = TTL_SECONDS) -> Cache:
     Raises
     ------
     SourceError
-        If it is another URL.
+        If it is another URL, or a file.
     MissingExtraError
         If it is a Redis server and redis is not installed.
     """
@@ -261,7 +261,14 @@ def open_cache(where: str, *, ttl_seconds: float = TTL_SECONDS) -> Cache:
             source=shown,
             hint="For example: --cache ~/.cache/hyperframes/semantic or --cache redis://localhost:6379",
         )
-    return DiskCache(Path(where).expanduser(), ttl_seconds=ttl_seconds)
+    folder = Path(where).expanduser()
+    if folder.exists() and not folder.is_dir():
+        raise SourceError(
+            f"a cache is a folder: {where} is a file",
+            source=where,
+            hint="Name a folder: it is made where there is none.",
+        )
+    return DiskCache(folder, ttl_seconds=ttl_seconds)
 
 
 class SemanticCache:

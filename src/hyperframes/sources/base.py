@@ -45,6 +45,8 @@ class Source(ABC):
     """Opens it again, as `open_source` did."""
     seeks: bool = False
     """Whether `read` from any position costs no more than what it reads."""
+    lasting: bool = False
+    """Whether the arrays of a frame that `read` yields stay as they are for as long as somebody holds them."""
     sure: bool = True
     """Whether all that was read so far lay where `num_frames` and `keys` say: False after damage."""
     warnings: tuple[str, ...] = ()

@@ -130,6 +130,8 @@ class VideoSource(Source):
         Of its packets, where another process has read it before.
     """
 
+    lasting = True  # a view keeps the decoder's picture, which nobody writes to again meanwhile
+
     def __init__(
         self,
         place: Place,
