@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]  # it has no types
-from numba import (
-    carray,  # type: ignore[attr-defined]  # numba lists it nowhere
-    types,
-)
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
+from numba.np.numpy_support import carray
 
 from hyperframes.kernels import kernel
 
