@@ -4,8 +4,8 @@
     python benchmarks/bench_cameras.py --size 640x480 --seconds 20 --only capture live
 
 Each contender runs in a process of its own against one camera server on Debian's packages (tests/farm), one after the other,
-for as many rounds as asked; then one of the cameras freezes and the others are counted again. Processor time is the
-contender's own and holds up on a busy machine; frames/s and latencies do not.
+for as many rounds as asked; then one of the cameras freezes and the others are counted for twice as long, from that moment on.
+Processor time is the contender's own and holds up on a busy machine; frames/s and latencies do not.
 """
 
 from __future__ import annotations
@@ -224,7 +224,7 @@ def child(name, base, cameras, seconds):
     result["rss_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print("measured", flush=True)  # noqa: T201 - the parent reads it
     if cameras > 1 and (frozen := sys.stdin.readline()):
-        result["one_frozen"] = measure(counts, seconds, range(1, cameras))
+        result["one_frozen"] = measure(counts, 2 * seconds, range(1, cameras))
         told = [at - float(frozen) for at in counts.stale if at > float(frozen)]
         print("measured", flush=True)  # noqa: T201 - the parent reads it
         thawed, seen = float(sys.stdin.readline()), counts.frames[0]
