@@ -24,7 +24,10 @@ def nodes():
 
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     size = 80 << 20
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "object_store_memory": size})
+    soon = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 1000, "health_check_failure_threshold": 5}
+    cluster = Cluster(
+        initialize_head=True, head_node_args={"num_cpus": 1, "object_store_memory": size, "_system_config": soon}
+    )  # by default a killed node is missed after a quarter of a minute
     yield cluster, lambda: cluster.add_node(num_cpus=1, object_store_memory=size)
     ray.shutdown()
     cluster.shutdown()
