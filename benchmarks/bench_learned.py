@@ -2,8 +2,11 @@
 
     HYPERFRAMES_TEST_MEDIA=DIR python benchmarks/bench_learned.py nmnist person_tracks --minutes 20
 
-Recipes stand in learned/NAME.toml. Every run is added to results/learned/NAME.json when it is done, and what is there is
-not run again, so that it can be stopped and gone on with. `--latency` measures what an answer costs once all have learned.
+Recipes stand in learned/NAME.toml. Every model is searched as much (rates, and variants where the recipe has some) on
+recordings of the training side that are kept aside; the best is trained anew on the whole side and tested, seed by seed; then
+parts are taken out of ours one at a time, with the same seeds. Every run is added to results/learned/NAME.json when it is done,
+and what is there is not run again, so that it can be stopped and gone on with. `--latency` measures what an answer costs once
+all have learned.
 """
 
 from __future__ import annotations
@@ -38,12 +41,15 @@ class Planned:
     rate: float | None
     fold: str = ""
     """The group that is tested with; empty where a column says it."""
+    variant: str = ""
+    """Which of the recipe's variants is searched; all others follow from the search."""
 
     @property
     def key(self) -> str:
         """What it is called in the results."""
-        rate = f" {self.rate:g}" if self.phase == "search" else ""
-        return f"{self.phase}: {self.model}{rate}, seed {self.seed}" + (f", {self.fold}" if self.fold else "")
+        tried = f" {self.rate:g}" if self.phase == "search" else ""
+        tried += f" {self.variant}" if self.variant else ""
+        return f"{self.phase}: {self.model}{tried}, seed {self.seed}" + (f", {self.fold}" if self.fold else "")
 
 
 def recipe_of(name: str) -> dict[str, Any]:
@@ -52,14 +58,21 @@ def recipe_of(name: str) -> dict[str, Any]:
 
 
 def planned(recipe: dict[str, Any], folds: list[str]) -> list[Planned]:
-    """Return all runs in their order: search, models seed by seed, ablations."""
+    """Return all runs in their order: search, models seed by seed, ablations seed by seed."""
     models = [recipe["ours"], *recipe["rivals"]]
     runs = []
-    if len(recipe["rates"]) > 1:
-        runs += [Planned("search", model, 0, rate) for model in models for rate in recipe["rates"]]
-    for seed in recipe["seeds"]:
-        runs += [Planned("final", model, seed, None, fold) for model in models for fold in folds]
-    return runs + [Planned("ablation", name, 0, None) for name in recipe.get("ablations", {})]
+    if "rates_of" not in recipe and len(candidates(recipe)) > 1:
+        for seed in recipe.get("search_seeds", [0]):
+            runs += [Planned("search", m, seed, rate, "", name) for m in models for rate, name in candidates(recipe)]
+    for phase, names in (("final", models), ("ablation", list(recipe.get("ablations", {})))):
+        for seed in recipe["seeds"]:
+            runs += [Planned(phase, name, seed, None, fold) for name in names for fold in folds]
+    return runs
+
+
+def candidates(recipe: dict[str, Any]) -> list[tuple[float, str]]:
+    """Return the rates and variants that a search tries for each model."""
+    return [(float(rate), name) for name in recipe.get("variants", {"": {}}) for rate in recipe["rates"]]
 
 
 def merged(base: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
@@ -70,8 +83,11 @@ def merged(base: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
     return both
 
 
-def config_of(recipe: dict[str, Any], run: Planned, rate: float, media: Path, folder: str) -> dict[str, Any]:
-    """Return the training's configuration of a run."""
+def config_of(
+    recipe: dict[str, Any], run: Planned, chosen: tuple[float, str], media: Path, folder: str
+) -> dict[str, Any]:
+    """Return the training's configuration of a run with the rate and variant that it takes."""
+    rate, variant = chosen
     model = recipe["ours"] if run.phase == "ablation" else run.model
     searching = run.phase == "search"
     values = {
@@ -79,20 +95,18 @@ def config_of(recipe: dict[str, Any], run: Planned, rate: float, media: Path, fo
         "model": dict(recipe["models"][model]),
         "train": {
             **recipe["train"], "seed": run.seed, "learning_rate": rate, "floor": rate / 100, "threads": 1,
-            "validate_every": recipe["train"]["steps"],
         },
         "loss": dict(recipe.get("loss", {})),
         "monitor": {"tensorboard": False},
         "output": {"folder": folder},
     }  # fmt: skip
-    if run.phase == "ablation":
-        change = recipe["ablations"][run.model]
-        values = merged(values, {"model": {"options": change.get("options", {})}, **_tables(change)})
+    changes = [recipe["variants"][variant]] if variant else []
+    changes += [recipe["ablations"][run.model]] if run.phase == "ablation" else []
+    for change in changes:
+        tables = {key: value for key, value in change.items() if key != "options"}
+        values = merged(values, {"model": {"options": change.get("options", {})}, **tables})
+    values["train"]["validate_every"] = values["train"]["steps"]
     return values
-
-
-def _tables(change: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in change.items() if key != "options"}
 
 
 # Runs -----------------------------------------------------------------------------------------------------------------
@@ -121,13 +135,13 @@ def all_samples(recipe: dict[str, Any], media: Path) -> list[Any]:
     )
 
 
-def done_by(recipe: dict[str, Any], run: Planned, rate: float, media: Path) -> dict[str, Any]:
+def done_by(recipe: dict[str, Any], run: Planned, chosen: tuple[float, str], media: Path) -> dict[str, Any]:
     """Train and test once; return what is kept of it."""
     from hyperframes.neural.train import evaluate, fit, macro_f1
     from hyperframes.neural.train.config import TrainingConfig
 
     with tempfile.TemporaryDirectory() as folder:
-        config = TrainingConfig.from_json(config_of(recipe, run, rate, media, folder))
+        config = TrainingConfig.from_json(config_of(recipe, run, chosen, media, folder))
         if run.fold or "leave_out" in recipe:
             config = _own_table(config, recipe, run.fold, media, folder)
         began, cpu = time.perf_counter(), time.process_time()
@@ -137,7 +151,8 @@ def done_by(recipe: dict[str, Any], run: Planned, rate: float, media: Path) -> d
     places = {s.source + f"@{s.start}": i for i, s in enumerate(all_samples(recipe, media))}
     return {
         **dataclasses.asdict(run),
-        "rate": rate,
+        "rate": chosen[0],
+        "variant": chosen[1],
         "macro_f1": macro_f1(told.answers.truth, told.answers.answers, len(told.classes)),
         "accuracy": told.accuracy,
         "classes": list(told.classes),
@@ -177,27 +192,40 @@ def _own_table(config: Any, recipe: dict[str, Any], fold: str, media: Path, fold
     return dataclasses.replace(config, data=dataclasses.replace(config.data, table=str(table), root=root, split="side"))
 
 
-def best_rate(recipe: dict[str, Any], runs: dict[str, Any], model: str) -> float | None:
-    """Return the learning rate that did best on what was kept aside; None where the search is not done."""
-    if len(recipe["rates"]) == 1:
-        return float(recipe["rates"][0])
-    found = [runs.get(Planned("search", model, 0, rate).key) for rate in recipe["rates"]]
-    if None in found:
-        return None
-    return float(max(found, key=lambda run: run["macro_f1"])["rate"])
+def best(recipe: dict[str, Any], runs: dict[str, Any], model: str) -> tuple[float, str] | None:
+    """Return rate and variant that did best on what was kept aside; None where the search is not done.
+
+    Recipes whose data cannot be split to search in take the rates of another (`rates_of`).
+    """
+    if "rates_of" in recipe:
+        other = RESULTS / f"{recipe['rates_of']}.json"
+        known = json.loads(other.read_text())["runs"] if other.exists() else {}
+        return best(recipe_of(recipe["rates_of"]), known, model)
+    tried = candidates(recipe)
+    if len(tried) == 1:
+        return tried[0]
+    scores = {}
+    for rate, name in tried:
+        keys = [Planned("search", model, seed, rate, "", name).key for seed in recipe.get("search_seeds", [0])]
+        if any(key not in runs for key in keys):
+            return None
+        scores[rate, name] = sum(runs[key]["macro_f1"] for key in keys) / len(keys)
+    return max(scores, key=lambda one: scores[one])
 
 
-def go_on(name: str, media: Path, until: float, *, ablations: bool) -> bool:
-    """Take the runs that are left, ablations or the others, as long as there is time; return whether all are done."""
+def go_on(name: str, media: Path, until: float, *, phases: tuple[str, ...]) -> bool:
+    """Take the runs of some phases that are left, as long as there is time; return whether all are done."""
     recipe, path = recipe_of(name), RESULTS / f"{name}.json"
     result = json.loads(path.read_text()) if path.exists() else {"name": name, "title": recipe["title"], "runs": {}}
     for run in planned(recipe, folds_of(recipe, media)):
-        if run.key in result["runs"] or ablations != (run.phase == "ablation"):
+        if run.key in result["runs"] or run.phase not in phases:
             continue
-        rate = run.rate or best_rate(recipe, result["runs"], recipe["ours"] if run.phase == "ablation" else run.model)
-        if time.time() > until or rate is None:
+        chosen = best(recipe, result["runs"], recipe["ours"] if run.phase == "ablation" else run.model)
+        if run.phase == "search":
+            chosen = run.rate or 0.0, run.variant
+        if time.time() > until or chosen is None:
             return False
-        result["runs"][run.key] = done_by(recipe, run, rate, media)
+        result["runs"][run.key] = done_by(recipe, run, chosen, media)
         result |= {
             "when": datetime.now(UTC).isoformat(timespec="seconds"),
             "machine": _machine(),
@@ -340,25 +368,34 @@ def summary_of(result: dict[str, Any], recipe: dict[str, Any]) -> dict[str, Any]
             low, high = paired_interval(truth, answers[ours], answers[model], classes, units)
             points = models[ours]["macro_f1"] - models[model]["macro_f1"]
             differences[f"{ours} over {model}"] = {"points": points, "interval": [low, high]}
-    base = result["runs"].get(Planned("final", ours, 0, None).key)
-    ablations = {
-        run["model"]: {"macro_f1": run["macro_f1"], "change": run["macro_f1"] - base["macro_f1"]}
-        for run in result["runs"].values()
-        if run["phase"] == "ablation" and base
-    }
+    ablations = {}
+    for part in recipe.get("ablations", {}):
+        without = _whole(result["runs"], part, "ablation")
+        seeds = {seed["seed"] for seed in without} & {seed["seed"] for seed in found[ours]}
+        if not seeds:
+            continue
+        sides = [np.array([s["answers"] for s in side if s["seed"] in seeds]) for side in (found[ours], without)]
+        scores = [np.array([macro_f1(truth, one, classes) for one in side]) for side in sides]
+        low, high = paired_interval(truth, *sides, classes, units)
+        ablations[part] = {
+            "seeds": len(seeds), "macro_f1": float(scores[1].mean()), "points": float(scores[0].mean() - scores[1].mean()),
+            "interval": [low, high], "cpu_seconds": float(np.mean([s["cpu_seconds"] for s in without])),
+        }  # fmt: skip
+    chosen = {model: best(recipe, result["runs"], model) for model in found}
     return {
         "models": models, "differences": differences, "ablations": ablations, "samples": len(truth), "rates": recipe["rates"],
+        "chosen": {model: list(one) for model, one in chosen.items() if one}, "rates_of": recipe.get("rates_of"),
+        "variants": [name for name in recipe.get("variants", {}) if name], "search_seeds": len(recipe.get("search_seeds", [0])),
         "units": len(set(units)), "unit": "samples drawn one by one" if by_sample else "recordings",
     }  # fmt: skip
 
 
-def _whole(runs: dict[str, Any], model: str) -> list[dict[str, Any]]:
+def _whole(runs: dict[str, Any], model: str, phase: str = "final") -> list[dict[str, Any]]:
     """Return a model's seeds, the folds of each put together; those of which a fold is missing are left out."""
-    finals = [run for run in runs.values() if run["phase"] == "final"]
-    number = len({run["fold"] for run in finals})
+    number = len({run["fold"] for run in runs.values() if run["phase"] == "final"})
     seeds: dict[int, list[dict[str, Any]]] = {}
-    for run in finals:
-        if run["model"] == model:
+    for run in runs.values():
+        if run["model"] == model and run["phase"] == phase:
             seeds.setdefault(run["seed"], []).append(run)
     joined = []
     for seed in sorted(seeds):
@@ -393,7 +430,7 @@ def latency(name: str, media: Path) -> None:
     result = json.loads(path.read_text())
     data, models = recipe["data"], {}
     for model in [recipe["ours"], *recipe["rivals"]]:
-        values = config_of(recipe, Planned("final", model, 0, None), 1e-3, media, "unused")
+        values = config_of(recipe, Planned("final", model, 0, None), (1e-3, ""), media, "unused")
         config = TrainingConfig.from_json(values)
         classes = len({sample.label for sample in all_samples(recipe, media)})
         models[model] = make_classifier(config, classes).eval()
@@ -415,6 +452,7 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", default=list(NAMES), metavar="NAME", help=", ".join(NAMES))
     parser.add_argument("--minutes", type=float, default=1e6, help="begin no run after that long")
+    parser.add_argument("--phase", choices=("all", "search", "final", "ablation"), default="all", help="run only these")
     parser.add_argument("--latency", action="store_true", help="measure latencies only")
     parser.add_argument("--summary", action="store_true", help="only add up what was run; the page shows that")
     given = parser.parse_args(arguments)
@@ -432,9 +470,9 @@ def main(arguments: list[str]) -> int:
             latency(name, media)
             summarise(name)
         return 0
-    for ablations in (False, True):  # last: they say least
+    for phases in (("search", "final"), ("ablation",)) if given.phase == "all" else ((given.phase,),):
         for name in given.names:
-            go_on(name, media, until, ablations=ablations)
+            go_on(name, media, until, phases=phases)
             summarise(name)
     return 0
 

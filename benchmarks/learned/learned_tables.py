@@ -12,8 +12,9 @@ __all__ = ["section"]
 
 HEAD = """## Learned hyperframes
 
-Classifiers of equal size, trained as long on the same windows; the tests were not looked at before the recipes
-(`benchmarks/learned/*.toml`) stood, and none was changed after. Macro-F1 is mean and standard deviation over seeds. Intervals
+Classifiers of equal size, trained as long on the same windows. Every model tried as many learning rates on recordings kept aside
+from the training side; the best was trained anew on all of it and tested. Recipes (`benchmarks/learned/*.toml`) stood before they
+were tested, and none was changed after; one round with a single rate for all had been tested before them. Macro-F1 is mean and standard deviation over seeds. Intervals
 are those of a paired bootstrap that draws whole recordings (where the recipe says so, single samples); a difference counts where
 its interval leaves out 0. CPU is the processor time of a training, one thread, on a busy machine; an answer's is the median of
 one clip at a time, the models in turn.
@@ -40,12 +41,10 @@ def _set(result: dict[str, Any]) -> str:
         lines += ["", "| difference in macro-F1 | points | 95 % interval | counts |", "| --- | --- | --- | --- |"]
         lines += [_difference(*item) for item in summary["differences"].items()]
     if summary["ablations"]:
-        lines += ["", "| part | macro-F1 without it (one seed) | change |", "| --- | --- | --- |"]
+        lines += ["", "| one part changed | seeds | macro-F1 | the whole is better by, points | 95 % interval | counts | training, CPU |"]
+        lines += ["| --- | --- | --- | --- | --- | --- | --- |"]
         lines += [_ablation(*item) for item in summary["ablations"].items()]
-    rates = summary["rates"]
-    chosen = (
-        f"one learning rate, {rates[0]:g}, for all" if len(rates) == 1 else f"learning rates searched among {rates}"
-    )
+    chosen = _chosen(summary)
     note = f"{chosen}; {summary['samples']} test samples of {summary['units']} {summary['unit']}; commit {result['versions']['commit']}."
     return "\n".join([*lines, "", note[:1].upper() + note[1:], ""])
 
@@ -68,4 +67,25 @@ def _difference(name: str, one: dict[str, Any]) -> str:
 
 
 def _ablation(name: str, one: dict[str, Any]) -> str:
-    return f"| {name} | {100 * one['macro_f1']:.1f} | {100 * one['change']:+.1f} |"
+    low, high = one["interval"]
+    counts = "yes" if low > 0 or high < 0 else "no"
+    return (
+        f"| {name} | {one['seeds']} | {100 * one['macro_f1']:.1f} | {100 * one['points']:+.1f} "
+        f"| {100 * low:+.1f} to {100 * high:+.1f} | {counts} | {one['cpu_seconds']:.0f} s |"
+    )
+
+
+def _chosen(summary: dict[str, Any]) -> str:
+    """Say what was searched and what it came to."""
+    told = ", ".join(
+        f"{model} {rate:g}" + (f" ({variant})" if variant else "") for model, (rate, variant) in summary["chosen"].items()
+    )
+    if summary["rates_of"]:
+        return f"learning rates as searched on {summary['rates_of']}: {told}"
+    rates = summary["rates"]
+    if len(rates) == 1 and not summary["variants"]:
+        return f"one learning rate, {rates[0]:g}, for all"
+    tried = f"learning rates searched among {', '.join(f'{rate:g}' for rate in rates)}"
+    tried += f", each {', '.join(summary['variants'])}," if summary["variants"] else ""
+    splits = summary["search_seeds"]
+    return f"{tried} with {splits} split{'s' if splits > 1 else ''}: {told}"

@@ -1,5 +1,6 @@
 """The comparison of learned hyperframes: fair by construction, gone on with, and told as it was."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -42,7 +43,7 @@ def test_models_differ_in_nothing_but_the_model(bench):
     for name in bench.NAMES:
         recipe = bench.recipe_of(name)
         made = [
-            bench.config_of(recipe, bench.Planned("final", model, 1, None), 1e-3, Path("media"), "folder")
+            bench.config_of(recipe, bench.Planned("final", model, 1, None), (1e-3, ""), Path("media"), "folder")
             for model in [recipe["ours"], *recipe["rivals"]]
         ]
         for one in made:
@@ -52,26 +53,39 @@ def test_models_differ_in_nothing_but_the_model(bench):
 
 def test_every_model_is_searched_and_trained_as_often(bench):
     runs = bench.planned({**RECIPE, "ablations": {"without x": {}}}, [""])
-    for phase, count in (("search", 2), ("final", 2)):
+    for phase, count in (("search", 2), ("final", 2)):  # two rates; two seeds
         assert [sum(r.phase == phase and r.model == m for r in runs) for m in ("mch", "resnet3d")] == [count, count]
-    assert runs[-1].phase == "ablation"
+    assert [run.phase for run in runs[-2:]] == ["ablation", "ablation"]
+    assert [run.seed for run in runs[-2:]] == [0, 1]
     assert len({run.key for run in runs}) == len(runs)
 
 
-def test_an_ablation_changes_one_thing(bench):
-    recipe = bench.recipe_of("person_tracks")
-    whole = bench.config_of(recipe, bench.Planned("final", "mch", 0, None), 1e-3, Path("m"), "f")
-    for name in recipe["ablations"]:
-        part = bench.config_of(recipe, bench.Planned("ablation", name, 0, None), 1e-3, Path("m"), "f")
-        changed = [table for table in whole if whole[table] != part[table]]
-        assert len(changed) == 1, name
+@pytest.mark.parametrize("name", ["person_tracks", "thermal_falls"])
+def test_an_ablation_changes_one_thing(bench, name):
+    recipe = bench.recipe_of(name)
+    whole = bench.config_of(recipe, bench.Planned("final", "mch", 0, None), (1e-3, ""), Path("m"), "f")
+    for part in recipe["ablations"]:
+        values = bench.config_of(recipe, bench.Planned("ablation", part, 0, None), (1e-3, ""), Path("m"), "f")
+        changed = [(table, key) for table in whole for key in values[table] if whole[table].get(key) != values[table][key]]
+        assert len(changed) == 1, part
+        assert len(set(values["model"]["options"].items()) - set(whole["model"]["options"].items())) <= 1
 
 
 def test_the_best_rate_is_chosen_by_what_was_kept_aside(bench):
     runs = {bench.Planned("search", "mch", 0, r).key: {"rate": r, "macro_f1": f} for r, f in ((1e-3, 0.4), (2e-3, 0.6))}
-    assert bench.best_rate(RECIPE, runs, "mch") == 2e-3
-    assert bench.best_rate(RECIPE, runs, "resnet3d") is None
-    assert bench.best_rate({**RECIPE, "rates": [3e-3]}, {}, "mch") == 3e-3
+    assert bench.best(RECIPE, runs, "mch") == (2e-3, "")
+    assert bench.best(RECIPE, runs, "resnet3d") is None
+    assert bench.best({**RECIPE, "rates": [3e-3]}, {}, "mch") == (3e-3, "")
+
+
+def test_a_choice_is_the_mean_over_splits_and_may_be_a_variant(bench):
+    recipe = {**RECIPE, "rates": [1e-3], "search_seeds": [0, 1], "variants": {"": {}, "turned": {"data": {"turn": 10.0}}}}
+    scores = {("", 0): 0.9, ("", 1): 0.3, ("turned", 0): 0.7, ("turned", 1): 0.6}
+    runs = {
+        bench.Planned("search", "mch", seed, 1e-3, "", name).key: {"macro_f1": score}
+        for (name, seed), score in scores.items()
+    }
+    assert bench.best(recipe, runs, "mch") == (1e-3, "turned")
 
 
 @pytest.mark.slow
@@ -96,19 +110,21 @@ def test_tables_say_what_counts_and_what_was_not_run(bench, tables):
     random = np.random.default_rng(0)
     runs = [finished("mch", seed, TRUTH, TRUTH) for seed in (0, 1)]
     runs += [finished("resnet3d", seed, TRUTH, random.integers(0, 2, 20).tolist()) for seed in (0, 1)]
-    runs.append({**runs[0], "phase": "ablation", "model": "without x", "macro_f1": 0.4})
+    runs += [
+        {**runs[seed], "phase": "ablation", "model": "without x", "answers": random.integers(0, 2, 20).tolist()}
+        for seed in (0, 1)
+    ]
+    runs += [{**runs[0], "phase": "search", "rate": r, "macro_f1": 0.5 + r} for r in (1e-3, 2e-3)]
     result = {
         "title": "T",
-        "runs": {
-            bench.Planned("final", r["model"], r["seed"], None).key if r["phase"] == "final" else "a": r for r in runs
-        },
+        "runs": {bench.Planned(r["phase"], r["model"], r["seed"], r["rate"]).key: r for r in runs},
         "versions": {"commit": "c"},
     }
-    result["summary"] = bench.summary_of(result, RECIPE)
+    result["summary"] = bench.summary_of(result, {**RECIPE, "ablations": {"without x": {}}})
     result["latency_ms"] = {"mch": [3.0, 1.0, 2.0]}
     text = tables.section([result])
     assert "| mch | 10 | 2 | 100.0 +- 0.0 | 100.0 | 2 s | 2.0 ms |" in text
-    assert text.count("| yes |") == 1
-    assert "| without x | 40.0 | -10.0 |" in text
-    assert "among [0.001, 0.002]; 20 test samples of 5 recordings; commit c." in text
+    assert text.count("| yes |") == 2
+    assert re.search(r"\| without x \| 2 \| \S+ \| \+\S+ \| \+\S+ to \+\S+ \| yes \| 2 s \|", text)
+    assert "among 0.001, 0.002 with 1 split: mch 0.002; 20 test samples of 5 recordings; commit c." in text
     assert tables.section([{"title": "T", "summary": bench.summary_of({"runs": {}}, RECIPE)}]) == ""

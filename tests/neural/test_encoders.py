@@ -11,6 +11,7 @@ from torch.autograd import gradcheck
 from hyperframes import neural
 from hyperframes.errors import FrameError
 from hyperframes.frames import Events
+from hyperframes.neural import motion
 from hyperframes.neural.encoders import CrossScaleAttention, TemporalAttention, folded, unfolded
 from hyperframes.neural.event_encoder import ClusterGraph, DensityNorm, GraphConvolution
 from hyperframes.neural.motion import Warp, visible
@@ -161,8 +162,10 @@ def test_frames_that_are_alike_become_one_slice():
 
 @pytest.mark.requirement("D14")
 @pytest.mark.requirement("D21")
+@pytest.mark.requirement("D119")
+@pytest.mark.parametrize("kind", ["LucasKanade", "DenseInverseSearch"])
 @pytest.mark.parametrize(("dx", "dy"), [(0.0, 0.0), (0.4, -0.7), (3.0, 1.5), (-6.0, 5.0)])
-def test_flow_finds_a_shift(dx, dy):
+def test_flow_finds_a_shift(dx, dy, kind):
     y, x = torch.meshgrid(torch.arange(64.0), torch.arange(72.0), indexing="ij")
 
     def picture(ox, oy):
@@ -170,7 +173,7 @@ def test_flow_finds_a_shift(dx, dy):
             0.5 + 0.25 * torch.sin((x - ox) / 5) * torch.cos((y - oy) / 6) + 0.2 * torch.sin((x + y - ox - oy) / 9)
         )[None, None]
 
-    flow = neural.LucasKanade((64, 72))(picture(0, 0), picture(dx, dy))
+    flow = getattr(motion, kind)((64, 72))(picture(0, 0), picture(dx, dy))
     inside = flow[0, :, 12:-12, 12:-12]
     assert float((inside[0] - dx).abs().median()) < 0.2
     assert float((inside[1] - dy).abs().median()) < 0.2
@@ -492,13 +495,27 @@ def test_channels_last_gives_the_same(name):
         torch.testing.assert_close(got, encoder(x), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("part", [{"warp": False}, {"attention": False}, {"convolution": "3d"}, {"norm": "batch"}])
+@pytest.mark.parametrize(
+    "part", [{"warp": False}, {"attention": False}, {"convolution": "3d"}, {"norm": "batch"}, {"flow": "none"}]
+)
 def test_parts_can_be_left_out_to_see_what_they_are_worth(part):
     whole, without = ENCODERS["MCH"](), ENCODERS["MCH"](**part)
     assert without(clips(2)).shape == whole(clips(2)).shape
     if "convolution" in part:
         with pytest.raises(FrameError, match="not causal"):
             ENCODERS["MCH"](causal=True, **part)
+
+
+@pytest.mark.requirement("D119")
+def test_the_motion_encoder_takes_other_flow_and_refuses_what_is_none():
+    moving = ENCODERS["MCH"](flow="dis").motion(clips(2))
+    assert moving.shape == (2, 4, 6, 32, 40)
+    assert float(moving.abs().max()) > 0.1
+    torch.testing.assert_close(ENCODERS["MCH"](flow="none").motion(clips(2)), torch.zeros(2, 4, 6, 8, 10))
+    with pytest.raises(FrameError, match="at least 32 pixels a side"):
+        neural.MCH(3, 0.1, size=(4, 24, 40), flow="dis")
+    with pytest.raises(FrameError, match="expected one of lucas_kanade, dis, none"):
+        neural.MCH(3, 0.1, size=CLIP, flow="raft")
 
 
 # Head and baselines ---------------------------------------------------------------------------------------------------

@@ -288,9 +288,9 @@ def test_attention_is_a_softmax_over_the_neighbours_that_are_there(causal):
 def test_where_a_tensor_is_bent_attention_reaches_less_far():
     layer = neural.LocalManifoldAttention(4, SIZE, heads=2)
     flat, steep = torch.zeros(1, 4, *SIZE), torch.arange(5.0).expand(1, 4, 3, 4, 5) * 20
-    scores = torch.zeros(1, 2, 27, *SIZE)
+    scores = torch.zeros(27, 1, *SIZE, 2)
     own = layer.around.index((0, 0, 0))
-    near = [layer._weights(scores, x)[0, 0, own, 1, 1, 2] for x in (flat, steep)]
+    near = [layer._weights(scores, x)[own, 0, 1, 1, 2, 0] for x in (flat, steep)]
     assert near[1] > 0.9
     assert near[0] < 0.3
 

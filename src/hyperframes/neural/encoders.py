@@ -24,7 +24,7 @@ from hyperframes.neural.layers import (
     TemporalGradientProjection,
     TokenMerging,
 )
-from hyperframes.neural.motion import LucasKanade, Warp, visible
+from hyperframes.neural.motion import DenseInverseSearch, LucasKanade, NoFlow, Warp, visible
 from hyperframes.neural.tensor import HyperTensor, Kind
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ __all__ = ["MCH", "SCH", "Classifier", "Encoder", "Hybrid", "HyperBlock"]
 
 Norm = Literal["manifold", "batch"]
 Convolution = Literal["hds", "3d"]
+Flow = Literal["lucas_kanade", "dis", "none"]
 
 
 def scaled(channels: int, width: float) -> int:
@@ -222,7 +223,7 @@ class MCH(Encoder):
 
     1. Features of every frame: a separable convolutional net, stride 8.
     2. Flow between the reference frame r (the middle one) and each frame t, both ways, from `LucasKanade` on luma at a
-       quarter of the size, or as given.
+       quarter of the size, from `DenseInverseSearch` on luma at the whole size, or as given.
     3. ``g_t = f_t(p + u_t(p))`` and the residual ``e_t = m_t (g_t - f_r)`` with the mask m_t of what is visible in both.
     4. T frames become W_t slices: space ``f_r + mean e_t`` of the slice's frames; time from the mean of e_t and
        of its size, the steps of f from frame to frame, u_t and m_t.
@@ -246,6 +247,8 @@ class MCH(Encoder):
         Whether the grid warp and the attention are there.
     convolution, norm : str
         See `HyperBlock`.
+    flow : {"lucas_kanade", "dis", "none"}
+        How motion is found; with none, frames are compared place by place.
 
     Notes
     -----
@@ -278,6 +281,7 @@ class MCH(Encoder):
         attention: bool = True,
         convolution: Convolution = "hds",
         norm: Norm = "manifold",
+        flow: Flow = "lucas_kanade",
     ) -> None:
         frames, height, width_px = _checked_size(size, 16)
         options = {"in_channels": in_channels, "width": width, "causal": causal, "size": size, "slices": slices}
@@ -290,13 +294,14 @@ class MCH(Encoder):
             "attention": attention,
             "convolution": convolution,
             "norm": norm,
+            "flow": flow,
         }
         self.reference = 0 if causal else frames // 2
         features = scaled(96, width)
         self.frames = Pyramid(in_channels, [scaled(24, width), scaled(48, width), features])
         self.map = _strided(height, 3), _strided(width_px, 3)
-        self.flow_size = _strided(height, 2), _strided(width_px, 2)
-        self.flow = LucasKanade(self.flow_size)
+        self.flow_size = (height, width_px) if flow == "dis" else (_strided(height, 2), _strided(width_px, 2))
+        self.flow = _flow(flow, self.flow_size)
         self.to_reference = Warp(*self.map)
         self.from_space = nn.Conv3d(features, space, 1)
         self.from_time = nn.Conv3d(3 * features + 4, time, 1)
@@ -367,6 +372,14 @@ class MCH(Encoder):
     def _sliced(self, x: torch.Tensor) -> torch.Tensor:
         """Return the means of (N, C, T, H, W) over the frames of each slice."""
         return torch.einsum("st,nctyx->ncsyx", self.groups.to(x.dtype), x)
+
+
+def _flow(name: Flow, size: tuple[int, int]) -> nn.Module:
+    """Return what finds the flow between pictures of `size`."""
+    kinds: dict[str, type[nn.Module]] = {"lucas_kanade": LucasKanade, "dis": DenseInverseSearch, "none": NoFlow}
+    if name not in kinds:
+        raise FrameError(f"no flow is called {name!r}: expected one of {', '.join(kinds)}", got=name)
+    return NoFlow() if name == "none" else kinds[name](size)
 
 
 def _checked_size(size: tuple[int, int, int], smallest: int) -> tuple[int, int, int]:

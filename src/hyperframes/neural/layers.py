@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import nn
@@ -12,6 +12,9 @@ from torch.nn import functional
 
 from hyperframes.errors import FrameError
 from hyperframes.neural.curvature import Curvature, curvature, differences
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 __all__ = [
     "AdaptiveGridWarp",
@@ -444,49 +447,56 @@ class LocalManifoldAttention(nn.Module):
         self.out = nn.Conv3d(channels, channels, 1)
         self.log_kappa0 = nn.Parameter(torch.tensor(math.log(kappa0)))
         steps = range(-radius, radius + 1)
-        self.around = [step for step in itertools.product(steps, steps, steps) if not (causal and step[0] > 0)]
+        self.layers = [step for step in steps if not (causal and step > 0)]
+        self.around = list(itertools.product(self.layers, steps, steps))
         inside = functional.pad(torch.ones(1, 1, *size), (radius,) * 6)[0, 0] > 0
         outside = ~torch.stack([_shifted(inside, step, self.size, radius) for step in self.around])
-        self.register_buffer("outside", outside, persistent=False)
+        self.register_buffer("outside", outside[:, None, :, :, :, None], persistent=False)
         squared = torch.tensor([float(a * a + b * b + c * c) for a, b, c in self.around])
-        self.register_buffer("distance", squared.reshape(-1, 1, 1, 1), persistent=False)
+        self.register_buffer("distance", squared.reshape(-1, 1, 1, 1, 1, 1), persistent=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Return `x` and what its neighbourhoods add to it."""
         n, c, *places = x.shape
         if tuple(places) != self.size:
             raise FrameError(f"this attention is made for {self.size} places: got {tuple(places)}", got=tuple(places))
-        q, k, v = self.qkv(x).reshape(n, 3, self.heads, c // self.heads, *places).unbind(1)
-        q, k = (_normalized(part) for part in (q, k))
-        r = self.radius
-        padded_k, padded_v = (functional.pad(part.flatten(0, 1), (r,) * 6) for part in (k, v))
-        q = _wide(q)
-        scores = torch.stack([(q * self._moved(padded_k, step, n)).sum(2) for step in self.around], 2)
+        q, k, v = self._asked(x)
+        # K is (slice of the neighbour, row, column): all rows and columns at once, by views of what is padded.
+        scores = torch.stack([(q * near).sum(-1) for near in self._near(k)]).flatten(0, 2)
         weights = self._weights(scores / math.sqrt(c // self.heads), x).to(v.dtype)
-        mixed = torch.zeros_like(v)
-        for i, step in enumerate(self.around):
-            mixed = mixed + weights[:, :, i].unsqueeze(2) * self._moved(padded_v, step, n)
-        added: torch.Tensor = self.out(mixed.reshape(n, c, *places))
-        return x + added
+        side = 2 * self.radius + 1
+        parts = weights.reshape(-1, side, side, *weights.shape[1:], 1).unbind(0)
+        mixed = [(part * near).sum((0, 1)) for part, near in zip(parts, self._near(v), strict=True)]
+        rows = torch.stack(mixed).sum(0).flatten(4)
+        added = functional.linear(rows, self.out.weight.flatten(1), self.out.bias)
+        return x + added.permute(0, 4, 1, 2, 3)
+
+    def _asked(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Return q, k and v, (N, W_t, H, W, heads, d) each; the values of a place stand together, as `HDSConv` gives them."""
+        rows = functional.linear(x.permute(0, 2, 3, 4, 1), self.qkv.weight.flatten(1), self.qkv.bias)
+        q, k, v = rows.reshape(*rows.shape[:4], 3, self.heads, -1).unbind(4)
+        return _normalized(q), _normalized(k), v
+
+    def _near(self, x: torch.Tensor) -> Iterator[torch.Tensor]:
+        """Yield (side, side, N, W_t, H, W, heads, d) for each step in time: views of `x`, 0 outside."""
+        r, t = self.radius, self.size[0]
+        padded = functional.pad(x, (0, 0, 0, 0, r, r, r, r, r, r))
+        for step in self.layers:
+            windows = padded.narrow(1, r + step, t).unfold(2, 2 * r + 1, 1).unfold(3, 2 * r + 1, 1)
+            yield windows.permute(6, 7, 0, 1, 2, 3, 4, 5)
 
     @torch.no_grad()
     def largest_logit(self, x: torch.Tensor) -> float:
         """Return the greatest ``|q.k| / sqrt(d)`` between places of `x`, wherever they are: what might saturate."""
-        n, c, *_ = x.shape
-        q, k, _ = self.qkv(x).reshape(n, 3, self.heads, c // self.heads, -1).unbind(1)
-        q, k = (_wide(_normalized(part)) for part in (q, k))
-        return float((q.transpose(2, 3) @ k).abs().max()) / math.sqrt(c // self.heads)
-
-    def _moved(self, padded: torch.Tensor, step: tuple[int, int, int], n: int) -> torch.Tensor:
-        moved = _shifted(padded, step, self.size, self.radius)
-        return moved.reshape(n, self.heads, *moved.shape[1:])
+        q, k, _ = (part.flatten(1, 3).transpose(1, 2) for part in self._asked(x))
+        return float((q @ k.transpose(2, 3)).abs().max()) / math.sqrt(q.shape[-1])
 
     def _weights(self, scores: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-        """Return the softmax over neighbours of (N, heads, K, W_t, H, W) scores."""
-        kappa = curvature(x, self.bent, causal=self.causal).unsqueeze(2)
+        """Return the softmax over neighbours of (K, N, W_t, H, W, heads) scores."""
+        kappa = curvature(x, self.bent, causal=self.causal).movedim(1, -1)
         sigma = self.reach / (1 + kappa / self.log_kappa0.exp())
         logits = scores - self.distance.to(scores.dtype) / (2 * sigma.to(scores.dtype) ** 2)
-        return torch.softmax(logits.masked_fill(self.outside, -math.inf), 2)
+        return torch.softmax(logits.masked_fill(self.outside, -math.inf), 0)
 
 
 def _shifted(padded: torch.Tensor, step: tuple[int, int, int], size: tuple[int, ...], radius: int) -> torch.Tensor:
@@ -497,10 +507,8 @@ def _shifted(padded: torch.Tensor, step: tuple[int, int, int], size: tuple[int, 
 
 
 def _normalized(x: torch.Tensor) -> torch.Tensor:
-    """Return (N, heads, d, ...) with mean 0 and variance 1 over d, so that no product runs away."""
-    wide = _wide(x)
-    centred = wide - wide.mean(2, keepdim=True)
-    return (centred * torch.rsqrt(centred.pow(2).mean(2, keepdim=True) + 1e-6)).to(x.dtype)
+    """Return `x` with mean 0 and variance 1 over its last axis, in at least 32 bits, so that no product runs away."""
+    return functional.layer_norm(_wide(x), x.shape[-1:], eps=1e-6)
 
 
 # Projection and normalisation -----------------------------------------------------------------------------------------

@@ -1,14 +1,20 @@
-"""Where things went between two pictures, without weights: pyramidal Lucas-Kanade flow, warping, what is hidden."""
+"""Where things went between two pictures, without weights: flow in torch or by OpenCV, warping, what is hidden."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import cv2
+import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional
 
 from hyperframes.errors import FrameError
 
-__all__ = ["LucasKanade", "Warp", "visible"]
+__all__ = ["DenseInverseSearch", "LucasKanade", "NoFlow", "Warp", "visible"]
+
+_NO_FLOW: Any = None  # nothing to start from; OpenCV's type hints do not know that it may be left out
 
 
 class Warp(nn.Module):
@@ -123,6 +129,49 @@ class LucasKanade(nn.Module):
         """Return the mean over the window around each place."""
         r = self.radius
         return functional.avg_pool2d(x, 2 * r + 1, 1, r, count_include_pad=False)
+
+
+class DenseInverseSearch(nn.Module):
+    """Dense optical flow from the first to the second of two grey pictures, by OpenCV's dense inverse search.
+
+    Finds larger motion than `LucasKanade`, on the processor and picture by picture: it is no part of exported graphs.
+
+    Parameters
+    ----------
+    size : (H, W)
+        Of the pictures; at least 32 a side.
+
+    Notes
+    -----
+    Input twice (N, 1, H, W) in [0, 1], read at 256 levels; output (N, 2, H, W) as of `LucasKanade`. No gradient passes.
+
+    References
+    ----------
+    .. [1] T. Kroeger, R. Timofte, D. Dai, L. Van Gool, "Fast Optical Flow Using Dense Inverse Search", ECCV 2016,
+       doi:10.1007/978-3-319-46493-0_29.
+    """
+
+    def __init__(self, size: tuple[int, int]) -> None:
+        super().__init__()
+        if min(size) < 32:
+            raise FrameError(f"dense inverse search needs at least 32 pixels a side: got {size}", got=size)
+        self.size = tuple(size)
+
+    @torch.no_grad()
+    def forward(self, first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
+        """Return the flow from `first` to `second`."""
+        search = cv2.DISOpticalFlow.create(cv2.DISOPTICAL_FLOW_PRESET_FAST)
+        levels = ((255 * part[:, 0]).round().clamp(0, 255).to("cpu", torch.uint8).numpy() for part in (first, second))
+        flows = [search.calc(a, b, _NO_FLOW) for a, b in zip(*levels, strict=True)]
+        return torch.from_numpy(np.stack(flows).transpose(0, 3, 1, 2)).to(first)
+
+
+class NoFlow(nn.Module):
+    """Nothing moved: (N, 2, H, W) zeros for two pictures (N, 1, H, W), to see what flow is worth."""
+
+    def forward(self, first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
+        """Return zeros."""
+        return torch.zeros_like(first).expand(-1, 2, -1, -1)
 
 
 @torch.no_grad()
