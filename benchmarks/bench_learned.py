@@ -314,17 +314,11 @@ def surfaces(recipe: dict[str, Any], media: Path) -> dict[str, Any]:
 
 def _environment() -> str:
     """Return the interpreter of the environment that learned/surfaces.txt pins, made once."""
+    sys.path.insert(0, str(HERE / "rivals"))
+    from environments import made
+
     home = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "hyperframes-learned/surfaces"
-    python = home / "bin/python"
-    pins = (HERE / "learned/surfaces.txt").read_text()
-    stamp = home / "pins.txt"
-    if not (stamp.exists() and stamp.read_text() == pins):
-        subprocess.run([sys.executable, "-m", "venv", "--clear", str(home)], check=True)
-        subprocess.run(
-            [python, "-m", "pip", "install", "--quiet", "-r", str(HERE / "learned/surfaces.txt")], check=True
-        )
-        stamp.write_text(pins)
-    return str(python)
+    return made(HERE / "learned/surfaces.txt", home, {})
 
 
 # Summary --------------------------------------------------------------------------------------------------------------
@@ -383,7 +377,7 @@ def summary_of(result: dict[str, Any], recipe: dict[str, Any]) -> dict[str, Any]
         }  # fmt: skip
     chosen = {model: best(recipe, result["runs"], model) for model in found}
     return {
-        "models": models, "differences": differences, "ablations": ablations, "samples": len(truth), "rates": recipe["rates"],
+        "models": models, "differences": differences, "ablations": ablations, "samples": len(truth), "rates": recipe.get("rates", []),
         "chosen": {model: list(one) for model, one in chosen.items() if one}, "rates_of": recipe.get("rates_of"),
         "variants": [name for name in recipe.get("variants", {}) if name], "search_seeds": len(recipe.get("search_seeds", [0])),
         "units": len(set(units)), "unit": "samples drawn one by one" if by_sample else "recordings",

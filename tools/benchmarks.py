@@ -549,7 +549,91 @@ def _search(told: dict[str, Any]) -> list[str]:
     return parts
 
 
+def _neural(told: dict[str, Any]) -> list[str]:
+    """Return what benchmarks/bench_neural.py found: blocks, and memory in training."""
+    parts = []
+    if "blocks" in told:
+        blocks = told["blocks"]
+        parts += [
+            "## Hyperframe blocks beside 3-D residual blocks\n",
+            (
+                f"Two blocks of HDSConv against the residual block of two 3 x 3 x 3 convolutions, CPU of one thread, medians of "
+                f"{blocks['rounds']} rounds in turn; wanted: 8 times at equal width, 1.5 times at equal parameters. What the "
+                "exchange does to accuracy stands with the parts changed above.\n"
+            ),
+        ]
+        rows = []
+        for shape, one in blocks["values"].items():
+            for kind in ("forward", "training step"):
+                ms, times = one[kind]["ms"], one[kind]["times"]
+                rows.append([shape, kind, *(f"{ms[name]:.1f} ms" for name in ms), *(float(v) for v in times.values())])
+        head = [
+            "tensor",
+            "",
+            "HDSConv",
+            "equal width",
+            "equal parameters",
+            "times as long at equal width",
+            "at equal parameters",
+        ]
+        parts.append(_table(head, rows))
+    if "memory" in told:
+        parts += [
+            "## Memory in training\n",
+            (
+                "Three steps of AdamW in a fresh process, classifiers of 86,000 parameters; the peak of the process, and what of it came "
+                "after network and batch were made; wanted: at most half of what networks of frames need.\n"
+            ),
+        ]
+        rows = []
+        for shape, models in told["memory"]["values"].items():
+            ours = models["mch"]["training_bytes"]
+            for model, one in models.items():
+                share = "" if model == "mch" else f"{100 * ours / one['training_bytes']:.0f} %"
+                rows.append(
+                    [
+                        shape,
+                        model,
+                        f"{one['peak_bytes'] / 1e6:,.0f} MB",
+                        f"{one['training_bytes'] / 1e6:,.0f} MB",
+                        share,
+                    ]
+                )
+        parts.append(_table(["batch", "", "peak", "of training", "share that mch needs"], rows))
+    return parts
+
+
+def _events(told: dict[str, Any]) -> list[str]:
+    """Return what benchmarks/bench_events.py found."""
+    rows = []
+    for form, recordings in told["values"].items():
+        for what, one in recordings.items():
+            for name, peer in one["packages"].items():
+                same = "yes" if peer["same_events"] else f"no, {peer['events']:,} events"
+                speed, times = (
+                    f"{peer['million_events_per_second']:.1f}",
+                    "" if name == "hyperframes" else peer["times"],
+                )
+                rows.append([f"{form}, {what}, {one['events']:,} events", name, speed, times, same])
+    versions = {}
+    for recordings in told["values"].values():
+        for one in recordings.values():
+            for peer in one["packages"].values():
+                versions |= peer["versions"]
+    listed = ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))
+    return [
+        "## Recordings of event cameras\n",
+        (
+            f"Opening, reading and decoding a whole recording into arrays, in million events a second of CPU, one thread; medians of "
+            f"{told['rounds']} rounds in turn; {listed}.\n"
+        ),
+        _table(["recording", "", "million events a second", "times as long as ours", "the same events"], rows),
+    ]
+
+
 SECTIONS = {
+    "neural": _neural,
+    "events": _events,
     "anchors": _anchors,
     "copies": _copies,
     "descriptors": _descriptors,

@@ -41,7 +41,10 @@ def _set(result: dict[str, Any]) -> str:
         lines += ["", "| difference in macro-F1 | points | 95 % interval | counts |", "| --- | --- | --- | --- |"]
         lines += [_difference(*item) for item in summary["differences"].items()]
     if summary["ablations"]:
-        lines += ["", "| one part changed | seeds | macro-F1 | the whole is better by, points | 95 % interval | counts | training, CPU |"]
+        lines += [
+            "",
+            "| one part changed | seeds | macro-F1 | the whole is better by, points | 95 % interval | counts | training, CPU |",
+        ]
         lines += ["| --- | --- | --- | --- | --- | --- | --- |"]
         lines += [_ablation(*item) for item in summary["ablations"].items()]
     chosen = _chosen(summary)
@@ -78,7 +81,8 @@ def _ablation(name: str, one: dict[str, Any]) -> str:
 def _chosen(summary: dict[str, Any]) -> str:
     """Say what was searched and what it came to."""
     told = ", ".join(
-        f"{model} {rate:g}" + (f" ({variant})" if variant else "") for model, (rate, variant) in summary["chosen"].items()
+        f"{model} {rate:g}" + (f" ({variant})" if variant else "")
+        for model, (rate, variant) in summary["chosen"].items()
     )
     if summary["rates_of"]:
         return f"learning rates as searched on {summary['rates_of']}: {told}"

@@ -54,16 +54,27 @@ def python_of(name: str, folder: Path, interpreters: dict[str, str]) -> str:
     """
     if not needs_own(name):
         return sys.executable
-    pins = (ENVS / f"{name}.txt").read_text()
-    home, python = folder / name, str(folder / name / "bin" / "python")
-    stamp, made = home / "pins.sha256", hashlib.sha256(pins.encode()).hexdigest()
-    if stamp.exists() and stamp.read_text() == made:
+    return made(ENVS / f"{name}.txt", folder / name, interpreters)
+
+
+def made(locked: Path, home: Path, interpreters: dict[str, str]) -> str:
+    """Return the interpreter of the environment `home`, made of the packages that the file `locked` pins.
+
+    Raises
+    ------
+    UnavailableError
+        If there is no such Python, or pip fails.
+    """
+    pins = locked.read_text()
+    python, stamp = str(home / "bin" / "python"), home / "pins.sha256"
+    digest = hashlib.sha256(pins.encode()).hexdigest()
+    if stamp.exists() and stamp.read_text() == digest:
         return python
     shutil.rmtree(home, ignore_errors=True)
     home.parent.mkdir(parents=True, exist_ok=True)
     _run([_interpreter(wanted_python(pins), interpreters), "-m", "venv", str(home)])
-    _run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", str(ENVS / f"{name}.txt")])
-    stamp.write_text(made)
+    _run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", str(locked)])
+    stamp.write_text(digest)
     return python
 
 

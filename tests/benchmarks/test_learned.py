@@ -66,7 +66,9 @@ def test_an_ablation_changes_one_thing(bench, name):
     whole = bench.config_of(recipe, bench.Planned("final", "mch", 0, None), (1e-3, ""), Path("m"), "f")
     for part in recipe["ablations"]:
         values = bench.config_of(recipe, bench.Planned("ablation", part, 0, None), (1e-3, ""), Path("m"), "f")
-        changed = [(table, key) for table in whole for key in values[table] if whole[table].get(key) != values[table][key]]
+        changed = [
+            (table, key) for table in whole for key in values[table] if whole[table].get(key) != values[table][key]
+        ]
         assert len(changed) == 1, part
         assert len(set(values["model"]["options"].items()) - set(whole["model"]["options"].items())) <= 1
 
@@ -79,7 +81,12 @@ def test_the_best_rate_is_chosen_by_what_was_kept_aside(bench):
 
 
 def test_a_choice_is_the_mean_over_splits_and_may_be_a_variant(bench):
-    recipe = {**RECIPE, "rates": [1e-3], "search_seeds": [0, 1], "variants": {"": {}, "turned": {"data": {"turn": 10.0}}}}
+    recipe = {
+        **RECIPE,
+        "rates": [1e-3],
+        "search_seeds": [0, 1],
+        "variants": {"": {}, "turned": {"data": {"turn": 10.0}}},
+    }
     scores = {("", 0): 0.9, ("", 1): 0.3, ("turned", 0): 0.7, ("turned", 1): 0.6}
     runs = {
         bench.Planned("search", "mch", seed, 1e-3, "", name).key: {"macro_f1": score}

@@ -124,3 +124,14 @@ def test_wrong_use_is_told(call, options, error):
     outcome = call("budget", *options)
     assert outcome.code == 2
     assert [line for line in outcome.err.splitlines() if line.startswith("error: ")] == [f"error: {error}"]
+
+
+@pytest.mark.requirement("D138")
+def test_a_path_of_50_ms_from_camera_to_answer_is_planned_or_refused(call):
+    """Driver monitoring: at 60 frames a second an 8 ms model fits, and one of 60 ms does not."""
+    fits = told(call, "--fps", "60", "--latency", "50ms", "--infer", "4ms+4ms")
+    assert fits["feasible"] is True
+    assert fits["latency_seconds"]["total"] <= 0.05
+    late = json.loads(call("budget", "--fps", "60", "--latency", "50ms", "--infer", "60ms", "--json").out)
+    assert late["feasible"] is False
+    assert late["reasons"]

@@ -43,7 +43,10 @@ def test_a_model_is_trained_in_two_runs_evaluated_and_inspected(call, config, sa
     assert seen.code == 0, seen.err
     assert "grid warp" in seen.out
     assert (tmp_path / "seen/time.gif").is_file()
-    assert "checks" in json.loads(call("inspect", model, samples / "3.npy", "--json").out)
+    found = json.loads(call("inspect", model, samples / "3.npy", "--profile", "--json").out)
+    assert "checks" in found
+    assert found["costs"][0]["calls"] >= 1
+    assert "allocated" in call("inspect", model, samples / "3.npy", "--profile").out
 
 
 @pytest.mark.parametrize(

@@ -151,6 +151,29 @@ def test_a_step_follows_from_its_seed_and_number_alone():
     assert not torch.equal(windows.batch(18, 4).clips, a.clips)
 
 
+def test_windows_are_turned_and_zoomed_about_their_middle_by_at_most_as_much():
+    spot = np.zeros((1, 33, 33, 1), np.float32)
+    spot[0, 16, 26] = 1  # 10 pixels to the right of the middle
+
+    def places(**changes):
+        windows = Windows(Held([spot], "a"), ("a",), 1, **changes)
+        for step in range(40):
+            mass = windows.batch(step, 1).clips[0, 0, 0].numpy()
+            yield np.array([(mass * line).sum() / mass.sum() for line in np.mgrid[-16:17, -16:17]])
+
+    turned = np.array(list(places(turn=30.0)))
+    angles = np.degrees(np.arctan2(turned[:, 0], turned[:, 1]))
+    assert 25 < np.abs(angles).max() < 31
+    np.testing.assert_allclose(np.hypot(*turned.T), 10, atol=0.3)
+    zoomed = np.array(list(places(zoom=0.2)))
+    assert np.abs(zoomed[:, 0]).max() < 0.1
+    assert (zoomed[:, 1] > 7.9).all()
+    assert (zoomed[:, 1] < 12.1).all()
+    assert np.ptp(zoomed[:, 1]) > 3
+    with pytest.raises(FrameError, match="small changes"):
+        Windows(Held([spot], "a"), ("a",), zoom=1.0)
+
+
 def test_every_sample_is_seen_before_any_is_seen_again():
     windows = Windows(Held(counted(*[9] * 7), "a" * 7), ("a",), 4)
     seen = torch.cat([windows.batch(step, 2).group for step in range(7)]).tolist()
@@ -246,6 +269,29 @@ def test_motion_scales_are_binned_by_rate_and_normalised_within():
     bins, scale = data.bin_scales([0.05, 0.3, 0.2, 0.4, 1.0, 9.0], [5, 10, 30, 20, 1, 1])
     assert bins.tolist() == [0, 1, 1, 1, 2, 3]
     assert scale.tolist() == [0.5, 0, 1, 0.5, 0.5, 0.5]
+
+
+@pytest.mark.slow
+@pytest.mark.requirement("D61")
+def test_the_area_of_what_moves_is_its_outline_and_its_rate_falls_into_a_bin(tmp_path):
+    """A square before a textured wall moves, and grows by 0.8 of its area a second."""
+    random = np.random.default_rng(0)
+    frames = np.repeat(random.integers(60, 90, (1, 60, 80), np.uint8), 40, 0)
+    sides = np.sqrt(100 * np.exp(0.8 * np.arange(40) / 25))
+    truth = []
+    for i, one in enumerate(np.rint(sides).astype(int)):
+        top, left = 10 + i % 7, 2 + i
+        frames[i, top : top + one, left : left + one] = 220
+        truth.append(one * one / 4800)
+    frames = np.clip(frames + random.integers(-2, 3, frames.shape), 0, 255).astype(np.uint8)
+    areas, seconds = data.moving_areas(write_clip(tmp_path / "grows.mp4", frames))
+    np.testing.assert_allclose(areas, truth, rtol=0.05)
+    np.testing.assert_allclose(np.diff(seconds), 1 / 25)
+    smooth = slice(None, None, 13)  # whole pixels grow in steps
+    assert data.area_rate(areas[smooth], seconds[smooth]) == pytest.approx(0.8, rel=0.15)
+    assert data.bin_scales([data.area_rate(areas[smooth], seconds[smooth])], [areas.mean()])[0].tolist() == [2]
+    still, _ = data.moving_areas(np.repeat(frames[:1], 5, 0))
+    assert still.tolist() == [0] * 5
 
 
 # Labels ---------------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from torch.autograd import gradcheck
 
 from hyperframes import neural
 from hyperframes.errors import FrameError
-from hyperframes.frames import Events
+from hyperframes.frames import Events, steadied
 from hyperframes.neural import motion
 from hyperframes.neural.encoders import CrossScaleAttention, TemporalAttention, folded, unfolded
 from hyperframes.neural.event_encoder import ClusterGraph, DensityNorm, GraphConvolution
@@ -369,6 +369,22 @@ def test_a_grid_of_events_loses_none_and_keeps_their_time():
     assert float(centre) == pytest.approx(float((t - t[0]).mean()) / (t[-1] - t[0]) * 7, rel=1e-4)
     with pytest.raises(FrameError, match="size of the sensor"):
         neural.event_grid(Events.of([0], [0], [0], [1]))
+
+
+@pytest.mark.requirement("D126")
+def test_a_tensor_of_shaken_events_is_that_of_still_ones_once_they_are_steadied():
+    """Neither the densities nor the graph shrug a shake off; taking the ego-motion back does."""
+    random = np.random.default_rng(0)
+    t = np.sort(random.integers(0, 200_000, 6_000))
+    edges = random.integers(8, 24, (60, 2))
+    place = edges[random.integers(0, 60, len(t))]
+    still = Events.of(t, place[:, 1], place[:, 0], random.integers(0, 2, len(t)), (32, 32))
+    offset = np.rint(3 * np.sin(np.arange(41) * 1.3)).astype(int)[(t - t.min()) // 5_000]
+    shaking = Events.of(t, still.x + offset, still.y, still.p, (32, 32))
+    encoder = shaken(ENCODERS["EDH"]()).eval()
+    with torch.no_grad():
+        a, b, c = (encoder.embed(neural.event_grid(one, GRID)[None]) for one in (still, shaking, steadied(shaking)))
+    assert float((c - a).norm()) < 0.2 * float((b - a).norm())
 
 
 @pytest.mark.requirement("D29")

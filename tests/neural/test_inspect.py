@@ -10,6 +10,7 @@ from hyperframes import neural
 from hyperframes.errors import FrameError
 from hyperframes.neural import pictures
 from hyperframes.neural.inspect import _attention_check, _density_check, _prototype_check, trigger_offset, warp_health
+from hyperframes.neural.profiling import profiled
 from hyperframes.neural.train import fit, load_checkpoint, save_checkpoint
 
 pytestmark = pytest.mark.slow  # torch takes seconds to import
@@ -116,6 +117,17 @@ def test_a_trained_model_is_drawn_and_judged(samples, tmp_path):  # noqa: F811 -
     checkpoint.step = 0
     save_checkpoint(checkpoint, untrained)
     assert inspect(untrained, str(samples / "3.npy"), tmp_path / "out").checks[0].verdict == "untrained"
+
+
+@pytest.mark.requirement("D102", "D132", "D133")
+def test_an_answer_is_told_operator_by_operator():
+    net = torch.nn.Sequential(torch.nn.Conv2d(3, 32, 5), torch.nn.ReLU())
+    costs = profiled(net, torch.rand(1, 3, 64, 64))
+    by_name = {cost.name: cost for cost in costs}
+    assert any("conv" in cost.name for cost in costs[:3])
+    assert by_name["conv2d"].calls == by_name["relu"].calls == 1
+    assert sum(cost.allocated_bytes for cost in costs) >= 2 * 32 * 60 * 60 * 4  # what both give
+    assert [c.milliseconds for c in costs] == sorted((c.milliseconds for c in costs), reverse=True)
 
 
 def test_a_baseline_has_nothing_to_inspect(samples, tmp_path):  # noqa: F811 - the fixture

@@ -1,5 +1,6 @@
 """Every layer against a slow loop that shares no code with it, its gradients against differences, and what it promises."""
 
+import copy
 import itertools
 import math
 
@@ -13,6 +14,7 @@ from torch.autograd import gradcheck
 from hyperframes import neural
 from hyperframes.errors import FrameError
 from hyperframes.neural.curvature import differences
+from hyperframes.neural.layers import pointwise
 
 SIZE = (3, 4, 5)
 
@@ -229,6 +231,25 @@ def test_hdsconv_is_its_equation(stride, mix, causal):
     layer = shaken(neural.HDSConv(3, 2, 4, stride=stride, mix=mix, causal=causal))
     x = drawn(2, 5, 3, 4, 5, seed=7)
     np.testing.assert_allclose(layer(x).detach(), slow_hds(layer, x, stride, causal), atol=1e-12)
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_a_pointwise_product_is_the_convolution_of_one_place(last):
+    conv = shaken(torch.nn.Conv3d(5, 3, 1))
+    x = drawn(2, 5, *SIZE)
+    if last:
+        x = x.contiguous(memory_format=torch.channels_last_3d)
+    torch.testing.assert_close(pointwise(conv, x), conv(x), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_a_block_answers_as_its_parts_do_and_leaves_its_input_as_it_was(training):
+    block = shaken(neural.HyperBlock(3, 2)).train(training)
+    x = drawn(2, 5, *SIZE)
+    for clip in (x.clone(), x.contiguous(memory_format=torch.channels_last_3d)):
+        wanted = torch.relu(clip + copy.deepcopy(block.norm)(block.conv(clip)))
+        torch.testing.assert_close(copy.deepcopy(block)(clip), wanted, rtol=0, atol=1e-12)
+        torch.testing.assert_close(clip.contiguous(), x, rtol=0, atol=0)
 
 
 def test_hdsconv_refuses_other_channels():

@@ -33,7 +33,7 @@ def spoken(advice):
     return {finding.name: finding.speaks_for for finding in advice.findings}
 
 
-@pytest.mark.requirement("D125", "X13", "X27")
+@pytest.mark.requirement("D31", "D125", "X13", "X27")
 @pytest.mark.parametrize(
     ("changes", "kind"),
     [

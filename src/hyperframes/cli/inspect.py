@@ -22,6 +22,9 @@ def inspect(
         str | None,
         typer.Option(metavar="SOURCE", help="A second camera of the same scene, whose trigger is compared."),
     ] = None,
+    profile: Annotated[
+        bool, typer.Option("--profile", help="Tell where the time and memory of an answer go, by operator.")
+    ] = False,
     as_json: _options.Json = False,
     debug: _options.Debug = False,
 ) -> None:
@@ -34,7 +37,7 @@ def inspect(
     """
     from hyperframes.neural.inspect import inspect as inspected
 
-    found = inspected(model, source, out, start=at, beside=beside)
+    found = inspected(model, source, out, start=at, beside=beside, profile=profile)
     if as_json:
         print(json.dumps(found.to_json()))
         return
@@ -49,5 +52,10 @@ def inspect(
         colour = {"good": "green", "bad": "red"}.get(row.verdict, "")
         table.add_row(Text(row.name), Text(row.measured), Text(row.verdict, colour), Text(row.remedy))
     _show.console().print(table)
+    if found.costs:
+        dear = Table("operator", "calls", "ms", "allocated", box=None, pad_edge=False)
+        for cost in found.costs[:10]:
+            dear.add_row(cost.name, str(cost.calls), f"{cost.milliseconds:.2f}", f"{cost.allocated_bytes / 1e6:.2f} MB")
+        _show.console().print(dear)
     for path in found.pictures:
         _show.tell("picture", str(path))

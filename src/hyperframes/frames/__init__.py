@@ -3,6 +3,7 @@
 from hyperframes.frames.copying import copy_planes
 from hyperframes.frames.events import EVENT_NAMES, Events, event_histogram, time_surface, voxel_grid
 from hyperframes.frames.frame import Array, Clip, Frame, Records, single_plane
+from hyperframes.frames.shake import shake, steadied
 from hyperframes.frames.spec import (
     PIXEL_FORMATS,
     Colour,
@@ -34,7 +35,9 @@ __all__ = [
     "copy_planes",
     "event_histogram",
     "rescale",
+    "shake",
     "single_plane",
+    "steadied",
     "time_surface",
     "to_seconds",
     "voxel_grid",

@@ -23,6 +23,7 @@ from hyperframes.neural.layers import (
     ManifoldAwareBatchNorm,
     TemporalGradientProjection,
     TokenMerging,
+    pointwise,
 )
 from hyperframes.neural.motion import DenseInverseSearch, LucasKanade, NoFlow, Warp, visible
 from hyperframes.neural.tensor import HyperTensor, Kind
@@ -118,9 +119,10 @@ class HyperBlock(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Return the block's output."""
         if self.training or not isinstance(self.conv, HDSConv) or not isinstance(self.norm, ManifoldAwareBatchNorm):
-            return functional.relu(x + self.norm(self.conv(x)))
+            return functional.relu_(self.norm(self.conv(x)) + x)  # in this order the layout in memory is that of conv
         scale, shift = self.norm.affine()
-        return functional.relu(self.conv(x, scale, x + shift.to(x.dtype).reshape(1, -1, 1, 1, 1)))
+        added = x + shift.to(x.dtype).reshape(1, -1, 1, 1, 1)
+        return functional.relu_(self.conv(x, scale, added))
 
 
 class Encoder(nn.Module):
@@ -167,8 +169,8 @@ class Encoder(nn.Module):
 
         Causal encoders give each slice the space of the slices up to it.
         """
-        still = self.head_space(self._so_far(x) if self.causal else x.mean(2, keepdim=True))
-        return torch.cat([still.expand(-1, -1, x.shape[2], -1, -1), self.head_time(x)], 1)
+        still = pointwise(self.head_space, self._so_far(x) if self.causal else x.mean(2, keepdim=True))
+        return torch.cat([still.expand(-1, -1, x.shape[2], -1, -1), pointwise(self.head_time, x)], 1)
 
     @staticmethod
     def _so_far(x: torch.Tensor) -> torch.Tensor:
@@ -342,7 +344,7 @@ class MCH(Encoder):
         if flow is None:
             flow = self.motion(clip)
         still, moving = self.aligned(unfolded(self.frames(folded(clip))[-1], self.size[0]), flow)
-        x = torch.cat([self.from_space(still), self.from_time(moving)], 1)
+        x = torch.cat([pointwise(self.from_space, still), pointwise(self.from_time, moving)], 1)
         return self._split(self.attention(self.blocks(self.grid(x))))
 
     def aligned(self, features: torch.Tensor, flow: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -640,8 +642,8 @@ class SCH(Encoder):
         pooled = unfolded(self.pool([folded(one) for one in merged]), self.slices)
         pooled = self.among(pooled, sizes)
         step = functional.pad(pooled[:, :, 1:] - pooled[:, :, :-1], (0, 0, 0, 0, 1, 0))
-        moving = self.from_time(torch.cat([step, pooled], 1))
-        out = self.blocks(torch.cat([self.from_space(pooled), moving], 1))
+        moving = pointwise(self.from_time, torch.cat([step, pooled], 1))
+        out = self.blocks(torch.cat([pointwise(self.from_space, pooled), moving], 1))
         return self._split(self.attention(out))
 
     def _maps(self, x: torch.Tensor | list[torch.Tensor]) -> list[torch.Tensor]:

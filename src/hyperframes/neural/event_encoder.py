@@ -12,7 +12,7 @@ from torch.nn import functional
 from hyperframes.errors import FrameError
 from hyperframes.frames import voxel_grid
 from hyperframes.neural.encoders import Convolution, Encoder, HyperBlock, Norm, Separable, apart, scaled
-from hyperframes.neural.layers import LocalManifoldAttention
+from hyperframes.neural.layers import LocalManifoldAttention, pointwise
 
 if TYPE_CHECKING:
     from hyperframes.frames import Events
@@ -340,7 +340,9 @@ class EDH(Encoder):
             maps = apart(fine, 0, (n, self.slices)).transpose(1, 2)
             coarse = coarse + self._gathered(x.sum(1, keepdim=True), maps)
         step = functional.pad(coarse[:, :, 1:] - coarse[:, :, :-1], (0, 0, 0, 0, 1, 0))
-        out = torch.cat([self.from_space(coarse), self.from_time(torch.cat([step, coarse], 1))], 1)
+        out = torch.cat(
+            [pointwise(self.from_space, coarse), pointwise(self.from_time, torch.cat([step, coarse], 1))], 1
+        )
         return self._split(self.attention(self.blocks(out)))
 
     def _gathered(self, mass: torch.Tensor, maps: torch.Tensor) -> torch.Tensor:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,7 +15,8 @@ from hyperframes.errors import MissingExtraError, PipelineError, SourceError
 from hyperframes.neural.encoders import Classifier, Encoder
 from hyperframes.neural.event_encoder import EDH
 from hyperframes.neural.nets import ProjectionGenerator, RefinerLSTM, RegionUNet
-from hyperframes.neural.weights import load_weights
+from hyperframes.neural.tensorfile import has_header, reading
+from hyperframes.neural.weights import HEADER, load_weights
 
 if TYPE_CHECKING:
     import os
@@ -145,13 +145,8 @@ def _network(path: Path) -> tuple[nn.Module, torch.Tensor]:
 
 
 def _holds_weights(path: Path) -> bool:
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(path, "pt") as file:
-            return "hyperframes_network" in json.dumps(file.metadata() or {})
-    except (OSError, SafetensorError) as error:
-        raise SourceError(f"cannot read a network from {path}: {error}", source=str(path)) from error
+    with reading(path, "a network"):
+        return has_header(path, HEADER)
 
 
 def _trained(path: Path) -> nn.Module:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -18,6 +18,7 @@ from hyperframes.neural.curvature import curvature
 from hyperframes.neural.data import Sample
 from hyperframes.neural.layers import AdaptiveGridWarp, LocalManifoldAttention, TemporalGradientProjection
 from hyperframes.neural.pictures import animation, enlarged, hot, side_by_side
+from hyperframes.neural.profiling import Cost, profiled
 from hyperframes.neural.tensor import HyperTensor
 from hyperframes.neural.train.fit import load_model
 from hyperframes.neural.train.tasks import windows_of
@@ -65,6 +66,8 @@ class Inspection:
     tensor: HyperTensor
     checks: tuple[Check, ...]
     pictures: tuple[Path, ...]
+    costs: tuple[Cost, ...] = ()
+    """Of one answer by operator, dearest first, where they were asked for."""
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain values."""
@@ -74,10 +77,9 @@ class Inspection:
             "answer": self.answer,
             "shape": list(self.tensor.data.shape),
             "space": self.tensor.space,
-            "checks": [
-                {"name": c.name, "measured": c.measured, "verdict": c.verdict, "remedy": c.remedy} for c in self.checks
-            ],
+            "checks": [asdict(check) for check in self.checks],
             "pictures": [str(path) for path in self.pictures],
+            "costs": [asdict(cost) for cost in self.costs],
         }
 
     def text(self) -> str:
@@ -94,6 +96,7 @@ def inspect(
     *,
     start: int = 0,
     beside: str | None = None,
+    profile: bool = False,
 ) -> Inspection:
     """Show a window of a source to a trained classifier, draw what it makes of it, and look for known faults.
 
@@ -109,6 +112,8 @@ def inspect(
         First frame of the window.
     beside : path or URL, optional
         A second camera of the same scene.
+    profile : bool
+        Whether to tell what an answer costs, operator by operator.
 
     Raises
     ------
@@ -139,7 +144,8 @@ def inspect(
         _trigger_check(source, beside),
     )
     pictures = _draw(Path(out), tensor, net, seen)
-    return Inspection(str(model), source, answer, tensor, checks, pictures)
+    costs = profiled(net, window) if profile else ()
+    return Inspection(str(model), source, answer, tensor, checks, pictures, costs)
 
 
 class _Seen:

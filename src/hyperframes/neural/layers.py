@@ -25,6 +25,7 @@ __all__ = [
     "TimeWarp",
     "TokenMerging",
     "merge_tokens",
+    "pointwise",
     "sample_grid",
 ]
 
@@ -32,6 +33,14 @@ __all__ = [
 def _wide(x: torch.Tensor) -> torch.Tensor:
     """Return `x` in at least 32 bits."""
     return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+def pointwise(conv: nn.Conv3d, x: torch.Tensor) -> torch.Tensor:
+    """Return what a 1 x 1 x 1 convolution gives, with the channels last in memory: one product of matrices.
+
+    Convolutions go through small tensors item by item, and torch takes its slow way for kernels of one place.
+    """
+    return functional.linear(x.movedim(1, -1), conv.weight.flatten(1), conv.bias).movedim(-1, 1)
 
 
 # Warping --------------------------------------------------------------------------------------------------------------
@@ -338,41 +347,47 @@ class HDSConv(nn.Module):
     def forward(
         self, x: torch.Tensor, scale: torch.Tensor | None = None, added: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """Return the mixed halves, times `scale` (C,), and `added` of their shape to them: both cost no pass of their own."""
+        """Return the mixed halves, times `scale` (C,), and `added` of their shape to them: both cost no pass of their own.
+
+        `added` is written over.
+        """
         n, c, t, h, w = x.shape
         if c != self.space + self.time:
             raise FrameError(f"expected {self.space} + {self.time} channels, got {c}", got=c)
-        places = x.permute(0, 2, 3, 4, 1)  # N, W_t, H, W, C
-        still = places[..., : self.space].reshape(n * t, h, w, self.space).contiguous().permute(0, 3, 1, 2)
-        still = self.across(still)
+        # N, W_t, H, W, channels; one split, whose gradient is one pass
+        still, moving = x.permute(0, 2, 3, 4, 1).split([self.space, self.time], -1)
+        still = self.across(still.reshape(n * t, h, w, self.space).contiguous().permute(0, 3, 1, 2))
         rows, columns = still.shape[2:]
-        moving = self._along(places[..., self.space :])
+        moving = self._along(moving)
         if self.stride > 1:
             pictures = moving.reshape(n * t, h, w, self.time).permute(0, 3, 1, 2)
             moving = functional.avg_pool2d(pictures, self.stride, ceil_mode=True).permute(0, 2, 3, 1)
-        weights = self._mixing(x, scale)
-        halves = torch.cat([still.permute(0, 2, 3, 1).flatten(1, 2), moving.reshape(n * t, -1, self.time)], 2)
-        halves = halves.reshape(n * weights.shape[1], -1, c)
-        weights = weights.flatten(0, 1).transpose(1, 2)
+        of_space, of_time = (part.flatten(0, 1).transpose(1, 2) for part in self._mixing(x, scale))
+        across = still.permute(0, 2, 3, 1).reshape(len(of_space), -1, self.space)
+        along = moving.reshape(len(of_time), -1, self.time)
         if added is None:
-            mixed = torch.bmm(halves, weights)
+            mixed = torch.bmm(across, of_space)
         else:
-            mixed = torch.baddbmm(added.permute(0, 2, 3, 4, 1).reshape(*halves.shape[:2], -1), halves, weights)
+            mixed = added.permute(0, 2, 3, 4, 1).reshape(*across.shape[:2], -1)
+            mixed = mixed.baddbmm_(across.to(mixed.dtype), of_space.to(mixed.dtype))
+        # Summed in place, which autocast does not know.
+        mixed = mixed.baddbmm_(along.to(mixed.dtype), of_time.to(mixed.dtype))
         return mixed.reshape(n, t, rows, columns, -1).permute(0, 4, 1, 2, 3)
 
     def _along(self, moving: torch.Tensor) -> torch.Tensor:
-        """Return (N, W_t, H, W, c_t) convolved along w: sums of slices, which are quicker than a convolution."""
-        kernel = self.along.weight.reshape(self.time, -1).unbind(1)
-        reach, t = len(kernel) - 1, moving.shape[1]
-        ends = (reach, 0) if self.causal else (reach // 2, reach // 2)
-        padded = functional.pad(moving, (0, 0, 0, 0, 0, 0, *ends))
-        out = padded[:, :t] * kernel[0]
-        for i, share in enumerate(kernel[1:], 1):
-            out = torch.addcmul(out, padded[:, i : i + t], share)
-        return out
+        """Return (N, W_t, H, W, c_t) convolved along w: as pictures of W_t rows and H * W columns."""
+        n, t, h, w, c = moving.shape
+        reach = self.along.weight.shape[2] - 1
+        rows = moving.reshape(n, t, h * w, c)
+        if self.causal:
+            rows = functional.pad(rows, (0, 0, 0, 0, reach, 0))
+        pictures = rows.contiguous().permute(0, 3, 1, 2)
+        around = (0 if self.causal else reach // 2, 0)
+        out = functional.conv2d(pictures, self.along.weight, None, 1, around, groups=c)
+        return out.permute(0, 2, 3, 1).reshape(n, t, h, w, c)
 
-    def _mixing(self, x: torch.Tensor, scale: torch.Tensor | None) -> torch.Tensor:
-        """Return the pointwise weights with the gate in them, (N, 1 or W_t, C, C1 + c_t); causal: of the slices up to each.
+    def _mixing(self, x: torch.Tensor, scale: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the pointwise weights with the gate in them, (N, 1 or W_t, C, C1 and c_t); causal: of the slices up to each.
 
         Mixing weights and not maps saves passes over all places.
         """
@@ -383,7 +398,7 @@ class HDSConv(nn.Module):
         if scale is not None:
             still, moving = still * scale.unsqueeze(1), moving * scale.unsqueeze(1)
         first = (1 - gate) * still if self.mix == "gate" else still.expand(*gate.shape[:2], -1, -1)
-        return torch.cat([first, gate * moving], -1)
+        return first, gate * moving
 
 
 # Attention ------------------------------------------------------------------------------------------------------------
@@ -457,7 +472,7 @@ class LocalManifoldAttention(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Return `x` and what its neighbourhoods add to it."""
-        n, c, *places = x.shape
+        _, c, *places = x.shape
         if tuple(places) != self.size:
             raise FrameError(f"this attention is made for {self.size} places: got {tuple(places)}", got=tuple(places))
         q, k, v = self._asked(x)

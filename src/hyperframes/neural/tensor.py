@@ -6,13 +6,13 @@ the last c_t are time. Packed is (N, C1 + c_t * W_t, H, W), which holds space on
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
-from hyperframes.errors import FrameError, SourceError
+from hyperframes.errors import FrameError
+from hyperframes.neural.tensorfile import read_tensors, reading, write_tensors
 
 if TYPE_CHECKING:
     import os
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["HyperTensor", "Kind"]
 
 Kind = Literal["mch", "sch", "edh", "hybrid", "other"]
-_VERSION = 1
+_HEADER, _VERSION = "hyperframes", 1
 _MOST_BYTES = 4 << 30
 
 
@@ -93,24 +93,16 @@ class HyperTensor:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a safetensors file: numbers and a header of text, nothing that is run when it is read."""
-        from safetensors.torch import save_file
-
         header = {
-            "hyperframes": json.dumps(
-                {
-                    "version": _VERSION,
-                    "space": self.space,
-                    "slices": self.data.shape[2],
-                    "kind": self.kind,
-                    "source": self.source,
-                    "ranges": self.ranges,
-                }
-            )
+            "version": _VERSION,
+            "space": self.space,
+            "slices": self.data.shape[2],
+            "kind": self.kind,
+            "source": self.source,
+            "ranges": self.ranges,
         }
-        tensors = {"data": self.data.detach().contiguous()}
-        if self.curvature is not None:
-            tensors["curvature"] = self.curvature.detach().contiguous()
-        save_file(tensors, path, header)
+        tensors = {"data": self.data} | ({} if self.curvature is None else {"curvature": self.curvature})
+        write_tensors(path, _HEADER, header, tensors)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> HyperTensor:
@@ -121,18 +113,10 @@ class HyperTensor:
         SourceError
             If the file is another kind of file, damaged, or of a newer version.
         """
-        from safetensors import SafetensorError, safe_open
-
-        try:
-            with safe_open(path, "pt") as file:
-                fields = json.loads((file.metadata() or {}).get("hyperframes", "{}"))
-                if fields.get("version") != _VERSION:
-                    raise SourceError(
-                        f"{path} holds no hyperframe tensor of version {_VERSION}: got {fields.get('version')}",
-                        source=str(path),
-                        hint="Write it again with this version of hyperframes.",
-                    )
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
+        what = "a hyperframe tensor"
+        with reading(path, what):
+            hint = "Write it again with this version of hyperframes."
+            fields, tensors = read_tensors(path, _HEADER, _VERSION, what, hint)
             ranges = tuple((int(start), int(stop)) for start, stop in fields["ranges"])
             return cls(
                 tensors["data"],
@@ -142,8 +126,6 @@ class HyperTensor:
                 fields["source"],
                 ranges,
             )
-        except (OSError, SafetensorError, ValueError, KeyError, TypeError, FrameError) as error:
-            raise SourceError(f"cannot read a hyperframe tensor from {path}: {error}", source=str(path)) from error
 
     def pictures(self, item: int = 0) -> dict[str, np.ndarray[Any, Any]]:
         """Return maps to look at: ``space`` (H, W), ``time`` (W_t, H, W) and ``curvature`` (W_t, H, W), uint8.

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,15 +12,18 @@ from hyperframes.errors import PipelineError, SourceError
 from hyperframes.neural.encoders import MCH, SCH, Hybrid
 from hyperframes.neural.event_encoder import EDH, event_grid
 from hyperframes.neural.nets import ProjectionGenerator, RefinerLSTM, RegionUNet
+from hyperframes.neural.tensorfile import read_tensors, reading, write_tensors
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable
 
     from hyperframes.frames import Array
 
-__all__ = ["KINDS", "load_weights", "network", "save_weights"]
+__all__ = ["HEADER", "KINDS", "load_weights", "network", "save_weights"]
 
-_HEADER = "hyperframes_network"
+HEADER = "hyperframes_network"
+"""What the header is called in a file."""
 _VERSION = 1
 
 KINDS: dict[str, Callable[..., nn.Module]] = {
@@ -52,8 +52,6 @@ def save_weights(module: Any, path: str | os.PathLike[str]) -> None:
     PipelineError
         If the module is none of them, or was made with a backbone of its own.
     """
-    from safetensors.torch import save_file
-
     kind, options = getattr(module, "kind", ""), dict(getattr(module, "options", {}))
     if kind not in KINDS or not isinstance(module, KINDS[kind]) or (kind == "sch" and options.get("maps")):  # type: ignore[arg-type]  # classes
         raise PipelineError(
@@ -63,15 +61,7 @@ def save_weights(module: Any, path: str | os.PathLike[str]) -> None:
         )
     shapes = _shapes(module)
     header = {"version": _VERSION, "kind": kind, "options": options, **shapes}
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    beside = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        tensors = {name: t.detach().cpu().contiguous().clone() for name, t in module.state_dict().items()}
-        save_file(tensors, beside, {_HEADER: json.dumps(header)})
-        beside.replace(target)
-    finally:
-        beside.unlink(missing_ok=True)
+    write_tensors(path, HEADER, header, module.state_dict())
 
 
 def _shapes(module: Any) -> dict[str, Any]:
@@ -100,25 +90,19 @@ def load_weights(path: str | os.PathLike[str]) -> nn.Module:
     SourceError
         If the file is another kind of file, damaged, or of another version.
     """
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(path, "pt") as file:
-            header = json.loads((file.metadata() or {}).get(_HEADER, "{}"))
-            if header.get("version") != _VERSION or header.get("kind") not in KINDS:
-                raise SourceError(
-                    f"{path} holds no network of version {_VERSION}: got {header.get('kind')} {header.get('version')}",
-                    source=str(path),
-                    hint="Write one with hyperframes.neural.save_weights.",
-                )
-            state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
+    with reading(path, "a network"):
+        header, state = read_tensors(
+            path, HEADER, _VERSION, "a network", "Write one with hyperframes.neural.save_weights."
+        )
+        if header["kind"] not in KINDS:
+            raise SourceError(
+                f"{path} holds a network of another kind: expected one of {', '.join(KINDS)}, got {header['kind']!r}",
+                source=str(path),
+                hint="Read it with the version of hyperframes that wrote it.",
+            )
         options = {name: tuple(v) if isinstance(v, list) else v for name, v in header["options"].items()}
         module = KINDS[header["kind"]](**options)
         module.load_state_dict(state)
-    except (OSError, SafetensorError, ValueError, KeyError, TypeError, RuntimeError) as error:
-        if isinstance(error, SourceError):
-            raise
-        raise SourceError(f"cannot read a network from {path}: {error}", source=str(path)) from error
     return module.eval()
 
 

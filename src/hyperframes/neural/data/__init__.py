@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hyperframes.neural.data.clips import Clips, Windows, read_clip
-from hyperframes.neural.data.filters import area_rate, bin_scales, least_tile_ssim, tile_ssim
+from hyperframes.neural.data.filters import area_rate, bin_scales, least_tile_ssim, moving_areas, tile_ssim
 from hyperframes.neural.data.labels import LabelAnchor, LabelTrack, heat_maps, pseudo_label
 from hyperframes.neural.data.queueing import Candidate, hardest
 from hyperframes.neural.data.samples import Sample, check_leaks, read_folder, read_table, split
@@ -21,6 +21,7 @@ __all__ = [
     "hardest",
     "heat_maps",
     "least_tile_ssim",
+    "moving_areas",
     "pseudo_label",
     "read_clip",
     "read_folder",

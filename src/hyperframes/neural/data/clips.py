@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import numpy as np
 import torch
+from torch.nn import functional
 
 from hyperframes.drivers import run
 from hyperframes.errors import FrameError
@@ -166,13 +167,18 @@ class Windows:
     """By how many pixels training moves windows at most; what comes in repeats the edge."""
     brightness: float = 0.0
     """By what share training makes windows brighter or darker at most."""
+    turn: float = 0.0
+    """By how many degrees training turns windows at most."""
+    zoom: float = 0.0
+    """By what share training makes windows wider and higher, or narrower and lower, at most; each side by itself."""
     seed: int = 0
 
     def __post_init__(self) -> None:
         unknown = sorted({sample.label for sample in self.clips.samples} - set(self.classes))
         if unknown:
             raise FrameError(f"no class is called {unknown[0]!r}; known: {', '.join(self.classes)}", got=unknown)
-        if self.frames < 1 or self.stride < 1 or self.hop < 0 or self.shift < 0 or not 0 <= self.brightness < 1:
+        small = self.hop >= 0 and self.shift >= 0 and self.turn >= 0 and 0 <= self.brightness < 1 and 0 <= self.zoom < 1
+        if self.frames < 1 or self.stride < 1 or not small:
             raise FrameError(f"windows have frames, a stride and small changes: got {self}")
 
     def __len__(self) -> int:
@@ -207,9 +213,9 @@ class Windows:
         for index in self._drawn(step * count, count):
             length = (self.frames - 1) * self.stride + 1 + (self._hop if pairs else 0)
             start = int(draw.integers(0, max(1, len(self.clips[index]) - length + 1)))
-            change = self._change(draw)
+            change, placed = self._change(draw), self._placed(draw)
             for k in range(each):
-                windows.append(_changed(self.window(index, start + k * self._hop), *change))
+                windows.append(_resampled(_changed(self.window(index, start + k * self._hop), *change), placed))
                 labels.append(self.classes.index(self.clips.samples[index].label))
                 group.append(index)
                 order.append(k)
@@ -229,6 +235,15 @@ class Windows:
         factor = 1 + self.brightness * (2 * draw.random() - 1)
         return bool(self.flip and draw.random() < 0.5), int(down), int(right), float(factor)
 
+    def _placed(self, draw: np.random.Generator) -> Array | None:
+        """Return where a window's places are read from, (2, 3) in shares of its half sides; None: where they are."""
+        if not self.turn and not self.zoom:
+            return None
+        angle = np.radians(self.turn * (2 * draw.random() - 1))
+        wider, higher = 1 + self.zoom * (2 * draw.random(2) - 1)
+        cos, sin = np.cos(angle), np.sin(angle)
+        return np.array([[cos / wider, -sin / wider, 0], [sin / higher, cos / higher, 0]])
+
     def weights(self) -> torch.Tensor:
         """Return (K,) float32: how much each class counts so that rare ones count as much as frequent ones."""
         counts = np.bincount(
@@ -246,3 +261,12 @@ def _changed(window: torch.Tensor, flip: bool, down: int, right: int, factor: fl
         columns = (torch.arange(width) - right).clamp(0, width - 1)
         window = window[..., rows[:, None], columns]
     return (window * factor).clamp(max=1.0) if factor != 1 else window
+
+
+def _resampled(window: torch.Tensor, placed: Array | None) -> torch.Tensor:
+    """Return (C, T, H, W) read from other places, bilinearly; beyond the edge stands the edge."""
+    if placed is None:
+        return window
+    maps = window.flatten(0, 1).unsqueeze(0)
+    grid = functional.affine_grid(torch.from_numpy(placed).to(maps.dtype)[None], [1, 1, *maps.shape[2:]], False)
+    return functional.grid_sample(maps, grid, "bilinear", "border", align_corners=False).reshape(window.shape)

@@ -60,6 +60,9 @@ class DataConfig:
     flip: bool = False
     shift: int = 0
     brightness: float = 0.0
+    turn: float = 0.0
+    """Degrees."""
+    zoom: float = 0.0
     validation: float = 0.2
     """Share of the training samples that are kept, by groups, to watch the model with."""
     test: float = 0.0
@@ -81,7 +84,8 @@ class DataConfig:
         _require(len(self.sensor) in {0, 2}, "sensor", f"sensor is [rows, columns]: got {self.sensor}")
         for name in ("frames", "stride", "bins"):
             _require(getattr(self, name) >= 1, name, f"{name} is at least 1: got {getattr(self, name)}")
-        for name in ("validation", "test"):
+        _require(self.turn >= 0, "turn", f"turn is at least 0 degrees: got {self.turn}")
+        for name in ("validation", "test", "brightness", "zoom"):
             value = getattr(self, name)
             _require(0 <= value < 1, name, f"{name} is a share from 0 to below 1: got {value}")
 

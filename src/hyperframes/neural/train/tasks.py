@@ -134,8 +134,10 @@ def windows_of(
         sensor=(data.sensor[0], data.sensor[1]) if data.sensor else None,
     )
     length = data.bins if data.form == "events" else data.frames
-    changes = {"flip": data.flip, "shift": data.shift, "brightness": data.brightness} if training else {}
-    return Windows(clips, classes, length, data.stride, data.hop, seed=config.train.seed, **changes)  # type: ignore[arg-type]  # by name
+    changes = (
+        {name: getattr(data, name) for name in ("flip", "shift", "brightness", "turn", "zoom")} if training else {}
+    )
+    return Windows(clips, classes, length, data.stride, data.hop, seed=config.train.seed, **changes)
 
 
 # Answers --------------------------------------------------------------------------------------------------------------
