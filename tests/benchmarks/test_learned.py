@@ -135,3 +135,41 @@ def test_tables_say_what_counts_and_what_was_not_run(bench, tables):
     assert re.search(r"\| without x \| 2 \| \S+ \| \+\S+ \| \+\S+ to \+\S+ \| yes \| 2 s \|", text)
     assert "among 0.001, 0.002 with 1 split: mch 0.002; 20 test samples of 5 recordings; commit c." in text
     assert tables.section([{"title": "T", "summary": bench.summary_of({"runs": {}}, RECIPE)}]) == ""
+
+
+@pytest.fixture
+def page(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS.parent / "tools"))
+    before = set(sys.modules)
+    import benchmarks as module
+
+    yield module
+    for name in set(sys.modules) - before:
+        if "/benchmarks/" in str(getattr(sys.modules[name], "__file__", "")) or name == "benchmarks":
+            del sys.modules[name]
+
+
+def test_the_page_shows_blocks_and_memory_beside_their_targets(page):
+    kind = {
+        "ms": {"hds": 10.0, "equal width": 90.0, "equal parameters": 16.0},
+        "times": {"equal width": 9.0, "equal parameters": 1.6},
+    }
+    shape = {"forward": kind, "training step": kind}
+    memory = {"mch": {"peak_bytes": 5e8, "training_bytes": 1e8}, "resnet3d": {"peak_bytes": 7e8, "training_bytes": 4e8}}
+    told = {"blocks": {"rounds": 3, "values": {"tensor": shape}}, "memory": {"values": {"batch": memory}}}
+    text = "\n".join(page.SECTIONS["neural"](told))
+    assert "| tensor | forward | 10.0 ms | 90.0 ms | 16.0 ms | 9.00 | 1.60 |" in text
+    assert "| batch | resnet3d | 700 MB | 400 MB | 25 % |" in text
+
+
+def test_the_page_says_when_others_decode_other_events(page):
+    def peer(speed, times, same, version):
+        return {
+            "million_events_per_second": speed, "times": times, "same_events": same, "events": 7, "versions": {"p": version},
+        }  # fmt: skip
+
+    packages = {"hyperframes": peer(100.0, 1.0, True, "1"), "other": peer(50.0, 2.0, False, "1")}
+    told = {"rounds": 3, "values": {"evt3": {"long": {"events": 8, "packages": packages}}}}
+    text = "\n".join(page.SECTIONS["events"](told))
+    assert "| evt3, long, 8 events | hyperframes | 100.0 | | yes |" in text
+    assert "| evt3, long, 8 events | other | 50.0 | 2.00 | no, 7 events |" in text
