@@ -72,7 +72,7 @@ def shake(events: Events, *, slice_us: int = 5_000, reach: int = 8) -> Array:
     offsets = np.zeros((size, 2), np.int64)
     total = spectra[np.argmax(np.abs(spectra[:, 0, 0]))]
     for _ in range(_PASSES):
-        for i in np.flatnonzero(there):
+        for i in np.flatnonzero(there).tolist():
             found = np.fft.irfft2(spectra[i] * np.conj(total), padded)
             near = np.roll(found, (reach, reach), (0, 1))[: 2 * reach + 1, : 2 * reach + 1]
             offsets[i] = np.array(np.unravel_index(int(near.argmax()), near.shape)) - reach

@@ -355,7 +355,7 @@ class HDSConv(nn.Module):
         if c != self.space + self.time:
             raise FrameError(f"expected {self.space} + {self.time} channels, got {c}", got=c)
         # N, W_t, H, W, channels; one split, whose gradient is one pass
-        still, moving = x.permute(0, 2, 3, 4, 1).split([self.space, self.time], -1)
+        still, moving = torch.split_with_sizes(x.permute(0, 2, 3, 4, 1), [self.space, self.time], -1)
         still = self.across(still.reshape(n * t, h, w, self.space).contiguous().permute(0, 3, 1, 2))
         rows, columns = still.shape[2:]
         moving = self._along(moving)
