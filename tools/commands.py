@@ -6,9 +6,9 @@ python tools/commands.py --check   fail when the file is not what would be writt
 
 from __future__ import annotations
 
-import inspect
 import re
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,7 @@ def section(command: Any) -> str:
     """Return the part of the page about one command."""
     context = command.context_class(command, info_name=f"hyperframes {command.name}")
     usage = " ".join(command.get_usage(context).removeprefix("Usage:").split())
-    lines = ["", f"## hyperframes {command.name}", "", f"    {usage}", "", inspect.cleandoc(command.help or "")]
+    lines = ["", f"## hyperframes {command.name}", "", f"    {usage}", "", _wrapped(command.help or "")]
     panels: dict[str, list[str]] = {}
     for parameter in command.params:
         record = parameter.get_help_record(context)
@@ -54,8 +54,14 @@ def section(command: Any) -> str:
     return "\n".join(lines)
 
 
+def _wrapped(text: str) -> str:
+    """Return paragraphs that fit a page; an example stays whole, to be copied."""
+    parts = text.split("\n\n")
+    return "\n\n".join(part if part.startswith("Example: ") else textwrap.fill(part, 120) for part in parts)
+
+
 def _summary(command: Any) -> str:
-    return inspect.cleandoc(command.help or "").partition("\n")[0]
+    return (command.help or "").partition("\n")[0]
 
 
 def _cell(text: str) -> str:

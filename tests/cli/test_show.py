@@ -1,8 +1,10 @@
 """Errors become text in one place: a sentence, a hint, an exit code."""
 
 import errno
+import re
 
 import pytest
+import typer
 
 from hyperframes.cli._app import app
 from hyperframes.cli._show import COMMANDS, Interrupted, RunBegins, RunFailed, _state, told
@@ -107,3 +109,11 @@ def test_ctrl_c_outside_of_a_run_is_an_interruption_too(call, monkeypatch):
     monkeypatch.setattr("hyperframes.drivers.doctor.examine", interrupted)
     outcome = call("doctor")
     assert (outcome.code, outcome.error, outcome.out) == (130, "interrupted", "")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_paragraphs_of_help_are_broken_by_the_terminal_alone_and_more_is_said_to_follow_once(call, name):
+    command = typer.main.get_command(app).commands[name]
+    assert "\n" not in command.help.replace("\n\n", "")
+    usage = next(line for line in call(name, "--help").out.splitlines() if "Usage:" in line)
+    assert not re.search(r"\.\.\..?\.\.\.|\.\.\. .*\]\.\.\.", usage)

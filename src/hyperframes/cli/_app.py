@@ -34,7 +34,11 @@ __all__ = ["app", "exit_code_of"]
 
 
 class _PlainHelp:
-    """Shows flags without a type in --help: there is nothing to write after them."""
+    """Shows flags without a type in --help: there is nothing to write after them; and says once that more may follow."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        pieces: list[str] = super().collect_usage_pieces(ctx)  # type: ignore[misc]  # as below
+        return [piece.removesuffix("...") if "..." in piece[:-3] else piece for piece in pieces]
 
     def get_params(self, ctx: Any) -> Any:
         params = super().get_params(ctx)  # type: ignore[misc]  # of the parser's class that stands beside it
@@ -96,8 +100,14 @@ EPILOGS = {
     "durations 200ms or 1.5s.",
 }
 
+
+def _flowing(text: str | None) -> str:
+    """Return a docstring with each paragraph on one line: terminals are narrower than code, and break it again."""
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in (text or "").split("\n\n"))
+
+
 for command in (
     *(run, plan, tune, budget, live, journal, replay),
     *(anchors, describe, search, index, train, evaluate, export, inspect, advise, operators, doctor, bench, demo),
 ):
-    app.command(cls=_Command, epilog=EPILOGS.get(command.__name__))(command)
+    app.command(cls=_Command, help=_flowing(command.__doc__), epilog=EPILOGS.get(command.__name__))(command)
