@@ -60,6 +60,16 @@ def test_results_go_to_json_lines_and_the_journal_knows_them(call, tmp_path):
     assert sum(len(life["frame_ids"]) for life in json.loads(told.out)["hyperframes"]) == 24
 
 
+def test_results_on_stdout_stand_there_alone(call):
+    done = call(
+        "live", "--source", SMALL, "--pace", "flat", "--when-full", "block", "--operator", "measure", "--to", "-"
+    )
+    assert done.code == 0, done.err
+    assert [json.loads(line)["frame_id"] for line in done.out.splitlines()] == list(range(40))
+    assert "40 captured = 40 delivered" in done.err
+    assert "cam0: ended\n" in done.err
+
+
 def test_several_outputs_are_named_in_the_configuration_and_one_that_fails_fails_the_run(call, tmp_path):
     config = tmp_path / "plant.toml"
     config.write_text(CONFIG + '[output]\nto = ["out.mkv", "out.parquet"]\n')

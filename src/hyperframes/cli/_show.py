@@ -7,7 +7,7 @@ import os
 import sys
 import traceback
 import warnings
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from hyperframes.errors import (
     CancelledError,
@@ -144,11 +144,12 @@ def warnings_told(known: set[str] | None = None) -> Iterator[None]:
                     tell("warning", text)
 
 
-def console() -> Any:
-    """Return rich's console on stdout: as wide as the terminal, or wide enough for one line each where there is none."""
+def console(file: TextIO | None = None) -> Any:
+    """Return rich's console, on stdout or a file: as wide as the terminal, or wide enough for a line each without one."""
     from rich.console import Console
 
-    return Console(highlight=False, width=None if sys.stdout.isatty() else PIPED_COLUMNS)
+    file = file or sys.stdout
+    return Console(file=file, highlight=False, width=None if file.isatty() else PIPED_COLUMNS)
 
 
 def told(error: BaseException) -> Told:

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
@@ -213,7 +213,8 @@ def live(
     chosen.output.update({name: str(value) for name, value in output.items() if value is not None})
     if to:
         chosen.output["to"] = to
-    if as_json and "-" in chosen.output.get("to", ()):
+    rows_on_stdout = "-" in _names(chosen)
+    if as_json and rows_on_stdout:
         raise PipelineError("--to - and --json both write to standard output", hint="Leave one of them out.")
     chosen.operators = [*(operator or chosen.operators), *_options.model_stages(model or chosen.output.get("model"))]
     if not chosen.sources:
@@ -221,7 +222,7 @@ def live(
             "a live run needs a source", hint="For example: hyperframes live --source rtsp://10.0.0.7/main"
         )
     stats, failures = _run(chosen, drain=not no_drain, resume=resume, quiet=quiet)
-    print(json.dumps(stats, indent=2)) if as_json else _print(stats)
+    print(json.dumps(stats, indent=2)) if as_json else _print(stats, sys.stderr if rows_on_stdout else sys.stdout)
     if failures:
         raise _show.RunFailed(str(failures[0]), hint=failures[0].hint)
 
@@ -383,11 +384,17 @@ class _Teller:
         elif self._quiet:
             return
         elif kind == "stream" and observation["state"] != "added":
-            reason = f": {observation['reason']}" if observation["reason"] else ""
+            reason = "" if observation["reason"] in {"", None, observation["state"]} else f": {observation['reason']}"
             spec = f" ({observation['spec']})" if observation["state"] == "connected" else ""
             _show.tell(observation["stream"], f"{observation['state']}{spec}{reason}")
         elif kind in {"degraded", "recovered"}:
             _show.tell(kind, observation["rule"])
+
+
+def _names(chosen: LiveConfig) -> list[str]:
+    """Return where results are to go."""
+    names: str | list[str] = chosen.output.get("to", [])
+    return [names] if isinstance(names, str) else names
 
 
 @contextlib.contextmanager
@@ -395,8 +402,7 @@ def _outputs(chosen: LiveConfig) -> Iterator[LiveOutputs | None]:
     """Give what writes results to where they are to go; None if nowhere. Finished in the end, given up on errors."""
     from hyperframes.drivers.live_outputs import LiveOutputs
 
-    names = chosen.output.get("to", [])
-    names = [names] if isinstance(names, str) else names
+    names = _names(chosen)
     if not names:
         yield None
         return
@@ -448,7 +454,7 @@ def progress_line(stats: dict[str, Any]) -> str:
     return ", ".join(parts)
 
 
-def _print(stats: dict[str, Any]) -> None:
+def _print(stats: dict[str, Any], file: TextIO) -> None:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
@@ -459,11 +465,12 @@ def _print(stats: dict[str, Any]) -> None:
         why = ", ".join(f"{count} {reason}" for reason, count in sorted(dropped.items()))
         row = (without_credentials(name), stream["captured"], stream["delivered"], sum(dropped.values()), why)
         table.add_row(*map(str, (*row, stream["reconnects"])))
-    _show.console().print(table)
+    _show.console(file).print(table)
     total = stats["latency_seconds"].get("total")
     latency = f", latency p50 {1000 * total['p50']:.1f} ms, p99 {1000 * total['p99']:.1f} ms" if total else ""
     reasons = ", ".join(f"{count} {reason}" for reason, count in stats["sealed"].items())
     print(
         f"{stats['captured']} captured = {stats['delivered']} delivered + {sum(stats['dropped'].values())} dropped"
-        f" + {stats['in_flight']} in flight; {stats['hyperframes']} hyperframes ({reasons}){latency}"
+        f" + {stats['in_flight']} in flight; {stats['hyperframes']} hyperframes ({reasons}){latency}",
+        file=file,
     )
