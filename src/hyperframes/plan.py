@@ -194,6 +194,10 @@ class Plan:
         return max(0, port.owned((0, core_start))[1] - back)
 
 
+def _has_channels(spec: Spec) -> bool:
+    return isinstance(spec, FrameSpec) and spec.is_picture and any(len(shape) == 3 for shape in spec.shapes)
+
+
 def _hull(ranges: Any) -> Range | None:
     starts, stops = zip(*ranges, strict=True) if (ranges := list(ranges)) else ((), ())
     return (min(starts), max(stops)) if starts else None
@@ -287,9 +291,7 @@ class _Builder:
 
     def turned(self, port: int, layout: str) -> int:
         """Return a port that delivers `port` in `layout`, where it has channels to move."""
-        spec = self.ports[port].spec
-        moves = isinstance(spec, FrameSpec) and spec.is_picture and any(len(shape) == 3 for shape in spec.shapes)
-        return self.convert(port, layout=layout) if moves else port
+        return self.convert(port, layout=layout) if _has_channels(self.ports[port].spec) else port
 
     def convert(self, port: int, pixel_format: str = "", dtype: str = "", layout: str = "") -> int:
         """Return a port that delivers `port` in another format; one conversion serves all who ask for it."""
@@ -319,10 +321,27 @@ class _Builder:
                 inputs[i] = self.convert(port, self._format_for(spec, formats, f"stage {stage.name!r}"))
             if stage.operator.wants_layout and isinstance(spec, FrameSpec):
                 inputs[i] = self.convert(inputs[i], layout=stage.operator.wants_layout)
+        if self.work_layout and not self._comes_back(stage.operator, inputs):
+            inputs = [self.turned(port, self.layout) for port in inputs]
         outputs = self._wire(stage.name, stage.operator, tuple(inputs))
         self.names[stage.name] = outputs[0]
         for port in outputs:
             self.names[self.ports[port].name] = port
+
+    def _comes_back(self, operator: Operator, inputs: list[int]) -> bool:
+        """Whether results made in the layout worked in can be turned to what they are without it: only pictures can."""
+        specs = [self.ports[port].spec for port in inputs]
+        plain = [self._in_own_layout(spec) for spec in specs]
+        if plain == specs:
+            return True
+        worked, wanted = (operator.configure(tuple(given)).outputs for given in (specs, plain))
+        return [self._in_own_layout(output.spec) for output in worked] == [output.spec for output in wanted]
+
+    def _in_own_layout(self, spec: Spec) -> Spec:
+        if not _has_channels(spec):
+            return spec
+        (output,) = create(f"convert:layout={self.layout}").configure((spec,)).outputs
+        return output.spec
 
     def _format_for(self, spec: FrameSpec, formats: tuple[str, ...], who: str) -> str:
         chosen = choose_format(spec, formats)

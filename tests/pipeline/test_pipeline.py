@@ -229,3 +229,24 @@ def test_two_sinks_on_one_path_are_refused(tmp_path):
 def test_objects_have_no_text_form():
     with pytest.raises(PipelineError, match="'source' is a ndarray, which has no text form"):
         Pipeline.of(np.zeros(3), []).to_toml()
+
+
+class RowMeans(Operator):
+    """Means of the first axis of each frame, whatever that is."""
+
+    name = "row_means"
+
+    def configure(self, inputs):
+        shape = inputs[0].shapes[0]
+        return Contract((Output("frames", "frames", FrameSpec.array(shape[1:], np.float64)),))
+
+    def apply(self, inputs, outputs, state, prepared):
+        outputs[0].planes[0][...] = inputs[0].core_data.mean(axis=1)
+
+
+@pytest.mark.parametrize("step", ["sobel", "temporal_mean", RowMeans()])
+def test_results_are_laid_out_as_without_a_layout_to_work_in(step):
+    frames = np.random.default_rng(0).integers(0, 256, (6, 12, 16, 3), np.uint8)
+    plain, worked = hf.run(frames, step).value, hf.run(frames, step, work_layout="NCHW").value
+    assert plain.spec == worked.spec
+    np.testing.assert_array_equal(plain.data, worked.data)

@@ -179,9 +179,12 @@ class Setup:
 
     def memory(self) -> Memory:
         """Return what a run will take in all, as `RunResult.peak_memory_bytes` counts it."""
-        decoders = sum(source.decoder_bytes() for source in self.sources.values())
+        decoders, already = 0, 0
+        for port, source in self.sources.items():
+            held = self.lends(port) and self.packed_spec(port) == source.spec
+            decoders += source.decoder_bytes(lent=held)
+            already += source.decoder_bytes() // 2  # since the first frame was decoded to know the spec
         kernels = KERNEL_BYTES * any(stage.operator.compiles for stage in self.plan.stages)
-        already = decoders // 2  # since the first frame was decoded to know the spec
         return Memory(self.memory_bytes(), decoders, max(0, tree_pss_bytes() + kernels - already))
 
     def memory_bytes(self) -> int:

@@ -89,8 +89,11 @@ class Source(ABC):
         """Return whether reading from `position` on gives the frames of a read from the start; costs some decoding."""
         return True
 
-    def decoder_bytes(self) -> int:
-        """Return the bytes of the pictures that a decoder holds while frames are read; 0 where there is none."""
+    def decoder_bytes(self, *, lent: bool = False) -> int:
+        """Return the bytes of the pictures that a decoder holds while frames are read; 0 where there is none.
+
+        With `lent` without those that whoever reads holds for some time anyway.
+        """
         return 0
 
     def let_go(self, stop: int) -> None:

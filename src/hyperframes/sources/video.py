@@ -557,9 +557,12 @@ class VideoSource(Source):
         """Return audio and subtitle streams, metadata and chapters of the container; None for pipes."""
         return passthrough_of(self._place) if self._place.reopens else None
 
-    def decoder_bytes(self) -> int:
-        """Return the bytes of the pictures that the decoder holds: referred to, reordered, one a thread, and lent."""
-        return self._decoder_pictures * self.spec.nbytes
+    def decoder_bytes(self, *, lent: bool = False) -> int:
+        """Return the bytes of the pictures that the decoder holds: referred to, reordered, one a thread, and lent.
+
+        Those referred to were shown a moment ago, and are still held with `lent`.
+        """
+        return (self._decoder_pictures - lent * (_REFERENCES + _LENT)) * self.spec.nbytes
 
     def identity(self) -> str:
         """Return path, size, time of change and a hash of both ends of a file; the URL of anything else."""
