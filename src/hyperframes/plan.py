@@ -194,10 +194,6 @@ class Plan:
         return max(0, port.owned((0, core_start))[1] - back)
 
 
-def _has_channels(spec: Spec) -> bool:
-    return isinstance(spec, FrameSpec) and spec.is_picture and any(len(shape) == 3 for shape in spec.shapes)
-
-
 def _hull(ranges: Any) -> Range | None:
     starts, stops = zip(*ranges, strict=True) if (ranges := list(ranges)) else ((), ())
     return (min(starts), max(stops)) if starts else None
@@ -291,7 +287,16 @@ class _Builder:
 
     def turned(self, port: int, layout: str) -> int:
         """Return a port that delivers `port` in `layout`, where it has channels to move."""
-        return self.convert(port, layout=layout) if _has_channels(self.ports[port].spec) else port
+        spec = self.ports[port].spec
+        moves = isinstance(spec, FrameSpec) and spec.is_picture and any(len(shape) == 3 for shape in spec.shapes)
+        return self.convert(port, layout=layout) if moves else port
+
+    def _turned_back(self, port: int) -> int:
+        """Return a port that delivers `port` as it is without a layout to work in."""
+        return self.convert(port, layout=self.layout) if self._is_turned(self.ports[port].spec) else port
+
+    def _is_turned(self, spec: Spec) -> bool:
+        return isinstance(spec, FrameSpec) and spec.is_picture and spec.layout != self.layout
 
     def convert(self, port: int, pixel_format: str = "", dtype: str = "", layout: str = "") -> int:
         """Return a port that delivers `port` in another format; one conversion serves all who ask for it."""
@@ -322,7 +327,7 @@ class _Builder:
             if stage.operator.wants_layout and isinstance(spec, FrameSpec):
                 inputs[i] = self.convert(inputs[i], layout=stage.operator.wants_layout)
         if self.work_layout and not self._comes_back(stage.operator, inputs):
-            inputs = [self.turned(port, self.layout) for port in inputs]
+            inputs = [self._turned_back(port) for port in inputs]
         outputs = self._wire(stage.name, stage.operator, tuple(inputs))
         self.names[stage.name] = outputs[0]
         for port in outputs:
@@ -334,11 +339,14 @@ class _Builder:
         plain = [self._in_own_layout(spec) for spec in specs]
         if plain == specs:
             return True
-        worked, wanted = (operator.configure(tuple(given)).outputs for given in (specs, plain))
-        return [self._in_own_layout(output.spec) for output in worked] == [output.spec for output in wanted]
+        wanted = operator.configure(tuple(plain)).outputs
+        contract = operator.configure(tuple(specs))
+        back = [self._in_own_layout(output.spec) for output in contract.outputs]
+        turns = any(spec != output.spec for spec, output in zip(back, contract.outputs, strict=True))
+        return back == [output.spec for output in wanted] and not (turns and contract.selects)
 
     def _in_own_layout(self, spec: Spec) -> Spec:
-        if not _has_channels(spec):
+        if not self._is_turned(spec):
             return spec
         (output,) = create(f"convert:layout={self.layout}").configure((spec,)).outputs
         return output.spec
@@ -427,7 +435,7 @@ class _Builder:
     def sink_port(self, key: str, formats: Any) -> int:
         port = self.resolve(key, f"the sink of {key!r}")
         if self.work_layout:
-            port = self.turned(port, self.layout)
+            port = self._turned_back(port)
         spec = self.ports[port].spec
         if formats is None or not isinstance(spec, FrameSpec) or not spec.is_picture:
             return port

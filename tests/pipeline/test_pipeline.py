@@ -244,7 +244,7 @@ class RowMeans(Operator):
         outputs[0].planes[0][...] = inputs[0].core_data.mean(axis=1)
 
 
-@pytest.mark.parametrize("step", ["sobel", "temporal_mean", RowMeans()])
+@pytest.mark.parametrize("step", ["sobel", "temporal_mean", "select_motion", RowMeans()])
 def test_results_are_laid_out_as_without_a_layout_to_work_in(step):
     frames = np.random.default_rng(0).integers(0, 256, (6, 12, 16, 3), np.uint8)
     plain, worked = hf.run(frames, step).value, hf.run(frames, step, work_layout="NCHW").value
