@@ -24,7 +24,6 @@ LOSSES: Final = (av.FFmpegError, OSError)
 
 _OPEN_SECONDS: Final = 5.0
 _NO_TIMES: Final = frozenset({"mpjpeg", "h264", "hevc", "mjpeg"})
-_RTSP: Final = ("rtsp://", "rtsps://")
 _SCHEME: Final = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
 _DEVICE: Final = re.compile(r"/dev/video\d+$")
 _MPEGTS_PROBE: Final = {"probesize": "500000", "analyzeduration": "1000000", "fpsprobesize": "0"}
@@ -91,7 +90,7 @@ class Endpoint:
         return self.place.name
 
     def connect(self, silence_seconds: float) -> Connection:
-        """Open the stream; a read that waits longer than `silence_seconds` fails, of RTSP one that waits so long for anything.
+        """Open the stream; a read that waits longer than `silence_seconds` fails.
 
         Raises
         ------
@@ -128,10 +127,7 @@ class Connection:
         self.endpoint = endpoint
         place = endpoint.place
         if endpoint.live:
-            # PyAV looks at the time with Python's lock held, tens of times a picture of an RTSP camera: there FFmpeg's own
-            # `timeout` does, and whoever watches the age of frames.
-            reading = None if place.url.lower().startswith(_RTSP) else silence_seconds
-            place = replace(place, timeout_seconds=(_OPEN_SECONDS, reading))
+            place = replace(place, timeout_seconds=(_OPEN_SECONDS, silence_seconds))
         self._container, self.stream = place.open()
         self.format: str = self._container.format.name
         self.keeps_time = self.format not in _NO_TIMES
