@@ -2,6 +2,8 @@
 
 import threading
 
+import pytest
+
 from hyperframes.clock import ManualClock
 from hyperframes.drivers.coordinator import AT_ONCE, Coordinator
 
@@ -12,6 +14,7 @@ def make(look_around=lambda now: now, failed=None):
     return coordinator, errors
 
 
+@pytest.mark.requirement("A80")
 def test_whoever_attends_carries_out_what_was_brought_in_order():
     coordinator, done = make()[0], []
     for number in range(5):

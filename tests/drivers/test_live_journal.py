@@ -37,6 +37,7 @@ def found(path, where="", **options):
         return reader.find(where, **options)
 
 
+@pytest.mark.requirement("X21")
 @pytest.mark.requirement("B91")
 def test_every_hyperframe_is_written_from_its_seal_to_its_end(path):
     written(path, life(0), life(1, dropped="expired"), life(2, first_id=16))

@@ -60,6 +60,7 @@ def example(name, n=1, seed=0, dtype=torch.float32):
 # Shapes ---------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.requirement("W15")
 @pytest.mark.requirement("D20")
 @pytest.mark.requirement("W8")
 @pytest.mark.slow

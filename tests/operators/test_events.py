@@ -192,6 +192,7 @@ def test_a_run_writes_the_events_that_were_kept(tmp_path, size):
     np.testing.assert_array_equal(pts, times[whole.index])
 
 
+@pytest.mark.requirement("D37")
 def test_video_becomes_a_recording_and_pictures_again(tmp_path):
     source = hf.open("synthetic:moving?frames=12&width=64&height=48&cut=0")
     hf.run(source, "simulate_events:threshold=0.3", to=tmp_path / "sim.raw")

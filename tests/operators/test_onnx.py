@@ -61,6 +61,7 @@ def test_frames_that_are_not_real_are_not_computed(tmp_path):
     assert (columns["mean"].any(axis=1) == mask).all()
 
 
+@pytest.mark.requirement("X8")
 def test_samples_are_scaled_and_channels_ordered_as_parameters_say(tmp_path):
     path = files.identity(tmp_path / "m.onnx")
     planes = frames_of(RGB)
@@ -81,6 +82,7 @@ def test_what_parameters_leave_open_comes_from_the_models_metadata_else_from_zer
     np.testing.assert_allclose(unit["mean"], planes[0].mean((1, 2)) / 255, rtol=1e-6)
 
 
+@pytest.mark.requirement("X9")
 def test_pictures_are_scaled_to_the_models_size(tmp_path):
     planes = frames_of(RGB)
     path = files.model_file(

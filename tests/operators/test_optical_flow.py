@@ -28,6 +28,7 @@ def moving(num_frames, dx, dy, height=72, width=96, seed=0):
     return np.array(frames).round().astype(np.uint8)
 
 
+@pytest.mark.requirement("X11")
 @pytest.mark.requirement("A16")
 @pytest.mark.parametrize("operator", ALL, ids=repr)
 @pytest.mark.parametrize("motion", [(2.0, 1.0), (-1.5, 0.0), (0.0, -3.0)])

@@ -414,6 +414,9 @@ def test_a_worker_that_joins_gets_work_at_once():
     assert tell(made, WorkerJoined(3)) == [Start(Task(0, 0), 3)]
 
 
+@pytest.mark.requirement("A53")
+@pytest.mark.requirement("A92")
+@pytest.mark.requirement("A93")
 def test_a_device_takes_several_ready_tasks_of_one_stage_at_once():
     graph = StageGraph.single("model", "device:cuda:0")
     made = scheduler(graph, workers=0, join={"device:cuda:0": 4})

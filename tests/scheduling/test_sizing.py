@@ -96,6 +96,7 @@ def test_64_float_pictures_for_8_workers_take_12_7_gb():
 # W3 ---------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.requirement("A12")
 def test_the_makespan_model_gives_the_worked_example():
     times = [round(makespan(18000, size, 8, 0.001, 0.005, 4), 1) for size in (30, 32, 64)]
     assert times == [12.8, 12.9, 12.3]
@@ -112,6 +113,15 @@ def test_the_makespan_model_gives_the_worked_example():
 )
 def test_no_run_is_faster_than_the_ideal(frames, size, workers, fixed, each, halo):
     assert makespan(frames, size, workers, fixed, each, halo) >= frames * each / workers * (1 - 1e-9)
+
+
+@pytest.mark.requirement("A13")
+def test_small_sizes_pay_the_fixed_cost_too_often_and_large_ones_leave_workers_idle():
+    """By the model of W3: 18,000 frames of 5 ms on 8 workers, 1 ms a hyperframe, halo of 4."""
+    times = {size: makespan(18000, size, 8, 0.001, 0.005, 4) for size in (1, 4, 64, 4000, 18000)}
+    assert times[1] > times[4] > times[64]
+    assert times[18000] > times[4000] > times[64]
+    assert times[18000] == pytest.approx(18000 * 0.005, rel=1e-2)  # one worker does it all, the others wait
 
 
 def test_the_best_size_by_the_model_is_the_smallest_of_the_fastest():

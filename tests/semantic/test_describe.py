@@ -69,6 +69,7 @@ def test_what_moves_is_on_the_map_and_parts_are_marked(found):
     assert rows[24:40].mean() > 1.5 * rows[:16].mean()
 
 
+@pytest.mark.requirement("X12")
 @pytest.mark.requirement("C81")
 def test_without_the_detector_it_says_so_and_marks_what_it_makes(monkeypatch):
     monkeypatch.delenv("HYPERFRAMES_MODELS", raising=False)

@@ -37,6 +37,7 @@ def swept(measure=model, **options):
     return sweep(pipeline_of(), measure=measure, **options)
 
 
+@pytest.mark.requirement("X25")
 @pytest.mark.requirement("W3")
 def test_the_costs_of_the_model_come_out_of_the_sweep():
     costs = swept().costs()
@@ -104,6 +105,7 @@ def test_on_a_busy_machine_processor_time_decides():
     assert any("the machine was busy" in line for line in summary(found))
 
 
+@pytest.mark.requirement("A13")
 @pytest.mark.requirement("A108")
 def test_cells_that_do_not_fit_in_memory_are_invalid_and_say_so():
     found = swept(max_memory=20_000)
