@@ -5,8 +5,12 @@ first task's beginning to the last one's end, and the CPU seconds of all process
 too, twice one thread's CPU seconds over those of two processes tells how they would scale on two free cores.
 """
 
+import json
 import resource
+import statistics
+import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +18,12 @@ import pytest
 import hyperframes as hf
 from hyperframes.operators import Contract, Operator, Output
 from hyperframes.sinks.null import NullSink
+
+RIVALS = Path(__file__).parent / "rivals"
+RESULT = Path(__file__).parent / "results" / "processes.json"
+"""What the page of benchmarks shows; written when timing is enabled."""
+CASES = [("threads", 1), ("threads", 2), ("processes", 1), ("processes", 2)]
+ROUNDS = 3
 
 
 class Threshold(Operator):
@@ -51,8 +61,46 @@ def cpu_seconds():
     return sum(u.ru_utime + u.ru_stime for u in used)
 
 
+def timed(frames, executor, workers):
+    """Run it and return wall seconds without the start, CPU seconds with it, and frames."""
+    seen, cpu = Busy(), cpu_seconds()
+    result = hf.run(frames, Threshold(), NullSink(), executor=executor, workers=workers, size=8, instruments=(seen,))
+    seconds = len(frames) / seen.frames_per_second(len(frames))
+    return {"seconds": seconds, "cpu_seconds": cpu_seconds() - cpu, "done": result.frames_out}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(("executor", "workers"), [("threads", 1), ("threads", 2), ("processes", 1), ("processes", 2)])
+def test_all_are_kept_for_the_page(benchmark):
+    """Rounds of all four, one after another, so that whatever the machine does meets all of them."""
+    frames = np.random.default_rng(0).integers(0, 256, (600 if benchmark.enabled else 24, 180, 320), np.uint8)
+
+    def rounds():
+        return [
+            [timed(frames, executor, workers) for executor, workers in CASES]
+            for _ in range(ROUNDS if benchmark.enabled else 1)
+        ]
+
+    found = benchmark.pedantic(rounds, rounds=1)
+    assert all(run["done"] == len(frames) for runs in found for run in runs)
+    if benchmark.enabled:
+        keep(found)
+
+
+def keep(found):
+    """Write what was measured where the page of benchmarks looks for it."""
+    if str(RIVALS) not in sys.path:
+        sys.path.insert(0, str(RIVALS))
+    import machine
+
+    told = {f"{executor}, {workers}": [runs[at] for runs in found] for at, (executor, workers) in enumerate(CASES)}
+    ratio = statistics.median(runs[2]["seconds"] / runs[3]["seconds"] for runs in found)
+    told = {"rounds": told, "two_processes_against_one": ratio}
+    told |= machine.provenance("numpy")
+    RESULT.write_text(json.dumps(told, indent=1, sort_keys=True) + "\n")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("executor", "workers"), CASES)
 def test_an_operator_that_holds_the_lock(benchmark, executor, workers):
     count = 1200 if benchmark.enabled else 24
     frames = np.random.default_rng(0).integers(0, 256, (24, 180, 320), np.uint8)

@@ -631,6 +631,49 @@ def _events(told: dict[str, Any]) -> list[str]:
     ]
 
 
+def _policies(told: dict[str, Any]) -> list[str]:
+    """Return what benchmarks/bench_policies.py found."""
+    begin = (
+        f"{told['hyperframes']} hyperframes, of which {told['heavy']} take {told['heavy_seconds'] * 1e3:.1f} ms and the others "
+        f"{told['light_seconds'] * 1e3:.1f} ms, measured and replayed on {told['workers']} workers; milliseconds until the end, from the "
+        "first worker that finds nothing to do to the end, and until the first output. `python -m pytest benchmarks/bench_policies.py "
+        "--benchmark-enable --benchmark-only`\n"
+    )
+    rows = [
+        [stages, policy, *(f"{found[name] * 1e3:.1f}" for name in ("end", "tail", "first_output"))]
+        for stages, policies in told["policies"].items()
+        for policy, found in policies.items()
+    ]
+    return [
+        "## Scheduling policies on uneven content\n",
+        begin,
+        _table(["", "policy", "end", "tail", "first output"], rows),
+    ]
+
+
+def _processes(told: dict[str, Any]) -> list[str]:
+    """Return what benchmarks/bench_processes.py found."""
+    begin = (
+        "An operator in plain Python, which holds the interpreter's lock, over 320x180: frames a second while workers work, start left "
+        "out, and CPU time of all processes, start included; medians. Two processes are "
+        f"{told['two_processes_against_one']:.2f} times as fast as one (target 1.8). `python -m pytest benchmarks/bench_processes.py "
+        "--benchmark-enable --benchmark-only`\n"
+    )
+    rows = [
+        [
+            name,
+            f"{statistics.median(run['done'] / run['seconds'] for run in runs):.1f}",
+            f"{statistics.median(run['cpu_seconds'] / run['done'] for run in runs) * 1e3:.2f} ms",
+        ]
+        for name, runs in told["rounds"].items()
+    ]
+    return [
+        "## An operator that holds Python's lock\n",
+        begin,
+        _table(["workers", "frames a second", "CPU a frame"], rows),
+    ]
+
+
 SECTIONS = {
     "neural": _neural,
     "events": _events,
@@ -641,6 +684,8 @@ SECTIONS = {
     "live_cameras": _live_cameras,
     "live_latency": _live_latency,
     "search": _search,
+    "policies": _policies,
+    "processes": _processes,
     "tasks": _tasks,
 }
 """What other scripts than the runner of rivals left, by the name of the file."""
