@@ -91,6 +91,7 @@ def _chosen(summary: dict[str, Any]) -> str:
     if len(rates) == 1 and not summary["variants"]:
         return f"one learning rate, {rates[0]:g}, for all"
     tried = f"learning rates searched among {', '.join(f'{rate:g}' for rate in rates)}"
-    tried += f", each {', '.join(summary['variants'])}," if summary["variants"] else ""
+    if summary["variants"]:
+        tried = f"learning rate {', '.join(f'{rate:g}' for rate in rates)}; searched as it is and {', '.join(summary['variants'])}:"
     splits = summary["search_seeds"]
-    return f"{tried} with {splits} split{'s' if splits > 1 else ''}: {told}"
+    return f"{tried} with {splits} split{'s' if splits > 1 else ''}, best: {told}"

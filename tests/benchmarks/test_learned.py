@@ -133,7 +133,7 @@ def test_tables_say_what_counts_and_what_was_not_run(bench, tables):
     assert "| mch | 10 | 2 | 100.0 +- 0.0 | 100.0 | 2 s | 2.0 ms |" in text
     assert text.count("| yes |") == 2
     assert re.search(r"\| without x \| 2 \| \S+ \| \+\S+ \| \+\S+ to \+\S+ \| yes \| 2 s \|", text)
-    assert "among 0.001, 0.002 with 1 split: mch 0.002; 20 test samples of 5 recordings; commit c." in text
+    assert "among 0.001, 0.002 with 1 split, best: mch 0.002; 20 test samples of 5 recordings; commit c." in text
     assert tables.section([{"title": "T", "summary": bench.summary_of({"runs": {}}, RECIPE)}]) == ""
 
 
