@@ -170,7 +170,7 @@ WORKLOADS = (
         (
             Target("hyperframes, zarr", "zarr, default", 1),
             Target("hyperframes, zarr", "zarr, no look for empty chunks", 1),
-            Target("hyperframes, npy", "NumPy save", 1),
+            Target("hyperframes, npy", "NumPy save, safe on disk", 1),
             Target("hyperframes, npy", "NumPy open_memmap", 1),
         ),
         reference="hyperframes, npy",

@@ -24,6 +24,7 @@ def contest(workload, inputs):
         ),
         "zarr, no compression": zarr_case(frames, scratch / "plain.zarr", compressors=None),
         "NumPy save": npy_case(scratch / "save.npy", lambda path: np.save(path, frames), len(frames)),
+        "NumPy save, safe on disk": npy_case(scratch / "safe.npy", lambda path: saved(frames, path), len(frames)),
         "NumPy open_memmap": npy_case(scratch / "map.npy", lambda path: mapped(frames, path), len(frames)),
     }
 
@@ -58,6 +59,18 @@ def npy_case(path, write, num_frames):
         return np.load(path)
 
     return Case(run, results, before=lambda: path.unlink(missing_ok=True))
+
+
+def saved(frames, path):
+    """Save as one does who must find the file whole after a power cut."""
+    import os
+
+    import numpy as np
+
+    with path.open("wb") as file:
+        np.save(file, frames)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def mapped(frames, path):
