@@ -24,6 +24,7 @@ UTC = datetime.UTC
         ("(stream = cam3", "expected ')', got 'the end'"),
         ("stream = 'cam3", 'expected a field, a value or a closing quote, got "\'cam3"'),
         ("frame = x", "expected a whole number, got 'x'"),
+        ("outcome = lost", "expected one of delivered, dropped, open, got 'lost'"),
         ("latency > soon", "expected a duration such as 200ms or 1.5s, got 'soon'"),
         ("time > noon", "expected a time such as 12:00"),
         ("time > 25:00", "expected a time such as 12:00"),

@@ -71,7 +71,7 @@ def find_cuts(setup: Setup, told: dict[str, Target], workers: int) -> Cuts:
 
     cuts = place_cuts((whole[0], stop), groups, multiples, workers, proven)
     ends = [*cuts, whole[1]]
-    reason = "" if cuts else f"there are too few groups of pictures for segments of {MIN_GROUPS}"
+    reason = "" if cuts else f"a segment takes {MIN_GROUPS} groups of pictures or more, and two need twice as many"
     return Cuts(tuple(zip([whole[0], *cuts], ends, strict=True)), reason)
 
 

@@ -34,6 +34,8 @@ class _Field:
     hyperframes: str
     losses: str = "NULL"
     help: str = ""
+    words: tuple[str, ...] = ()
+    """All values that it can have, where these are few."""
 
 
 _MOMENT = ("coalesce(first_ns, sealed_ns)", "coalesce(last_ns, sealed_ns)")
@@ -41,7 +43,13 @@ _MOMENT = ("coalesce(first_ns, sealed_ns)", "coalesce(last_ns, sealed_ns)")
 FIELDS = {
     "stream": _Field("stream", "stream", "stream", "one of its streams"),
     "time": _Field("moment", "first_ns", "first_ns", "when its frames were taken"),
-    "outcome": _Field("text", "iif(outcome = '', 'open', outcome)", "'dropped'", "delivered, dropped or open"),
+    "outcome": _Field(
+        "text",
+        "iif(outcome = '', 'open', outcome)",
+        "'dropped'",
+        "delivered, dropped or open",
+        ("delivered", "dropped", "open"),
+    ),
     "reason": _Field("text", "reason", "reason", "why it was dropped"),
     "seal_reason": _Field("text", "seal_reason", help="why it was sealed: full, timeout, event, ..."),
     "frame": _Field("frame", "frame_ids", "frame_ids", "a frame id that it holds"),
@@ -256,6 +264,8 @@ class _Parser:
         token = self._take()
         if token.kind not in {"word", "text"}:
             raise self._wrong("expected a value", token.at)
+        if field.words and token.text not in field.words:
+            raise self._wrong(f"expected one of {', '.join(field.words)}", token.at)
         if field.kind in {"text", "stream"}:
             return token.text
         if field.kind in {"number", "frame"}:

@@ -73,6 +73,7 @@ def look_around(position: Position, models: Mapping[str, str]) -> Stretch:
         raise SourceError(
             f"{position.source} has no frame at {position}: it ends at {seconds[-1] if len(seconds) else 0:.3f} s",
             source=position.source,
+            hint="Name a second before its end, as in clip.mp4@2.5.",
         )
     return Stretch(holding[0], Looks.joined([d.looks for d in found]), at)
 
