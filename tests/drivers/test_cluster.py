@@ -41,6 +41,11 @@ def cluster(web):
             yield connection
 
 
+@pytest.fixture
+def address(cluster):
+    return cluster.ray.get_runtime_context().gcs_address
+
+
 @pytest.fixture(scope="module")
 def clip(tmp_path_factory):
     """A video with B-frames, sound and a group of pictures every seven frames."""
@@ -294,6 +299,108 @@ def test_a_cancelled_run_ends_its_tasks_and_leaves_nothing(clip, tmp_path):
     assert run.stats()["finished"]
 
 
+# Going on after a kill ------------------------------------------------------------------------------------------------
+
+KILLED = """
+import sys
+import hyperframes as hf
+from tests.drivers.test_cluster import RESUMED, in_time, sink
+case, clip, notes, out, address = sys.argv[1:]
+hf.run(clip, in_time(case, notes), to=sink(out), executor="ray", cluster=address, **RESUMED[case][2])
+"""
+RESUMED = {
+    "video": (["temporal_mean:radius=2"], "out.mkv", {}),
+    "sequential": (["temporal_mean:radius=2", Trail()], "out.npy", {"pixel_format": "gray"}),
+    "chunks": ([], "out.zarr", {}),
+}
+for _, _, _options in RESUMED.values():
+    _options |= {"workers": 2, "size": 5}
+
+
+ONE_SEGMENT = 65_000
+"""Bytes of the journal: the tables take 54,000, the start of a run 4,000, a segment at least 8,000."""
+
+
+def in_time(case, notes):
+    return [Slow(notes, 0.02), *RESUMED[case][0]]
+
+
+def sink(out):
+    return video(out) if str(out).endswith(".mkv") else str(out)
+
+
+def kill(case, clip, address, folder):
+    """Start a run in a process of its own and kill it while it works on the segments after the first that are done."""
+    notes = folder / "notes"
+    notes.mkdir()
+    out = folder / RESUMED[case][1]
+    command = [sys.executable, "-c", KILLED, case, str(clip), str(notes), str(out), address]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        log, waited = folder / f".{out.name}.journal-wal", threading.Event()
+        for _ in range(6000):
+            if log.exists() and log.stat().st_size > ONE_SEGMENT:
+                break
+            assert process.poll() is None, "it has ended before it could be killed"
+            waited.wait(0.01)
+    finally:
+        process.kill()
+        process.wait()
+    assert not out.exists()
+    shutil.rmtree(notes)
+    notes.mkdir()
+    return notes, out
+
+
+@pytest.mark.requirement("A97")
+@pytest.mark.parametrize("case", RESUMED)
+def test_a_run_whose_driver_was_killed_goes_on_with_the_segments_that_were_not_done(case, clip, address, tmp_path):
+    notes, out = kill(case, clip, address, tmp_path)
+    operators, name, options = RESUMED[case]
+    result = hf.run(str(clip), in_time(case, notes), to=sink(out), executor="ray", resume=True, **options)
+    assert any("resumed with" in warning for warning in result.warnings), result.warnings
+    assert 0 < result.frames_before < result.frames_in == FRAMES
+    begun = {int(path.name.split("-")[1]) for path in notes.iterdir()}
+    assert (
+        len(begun) * options["size"] <= FRAMES - result.frames_before + 8 * options["size"]
+    )  # ends of segments, halos
+    (tmp_path / "whole").mkdir()
+    hf.run(str(clip), [Same(), *operators], to=sink(tmp_path / "whole" / name), **options)
+    assert contents(out) == contents(tmp_path / "whole" / name)
+    assert sorted(path.name for path in tmp_path.glob("*out*")) == [name]
+
+
+def test_a_changed_run_is_refused_and_a_changed_piece_is_made_again(clip, address, tmp_path):
+    notes, out = kill("video", clip, address, tmp_path)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    how = {"resume": True, **RESUMED["video"][2]}
+    with pytest.raises(
+        PipelineError,
+        match=r"cannot be resumed: stage 'temporal_mean' changed: temporal_mean .* -> temporal_mean:radius=3",
+    ):
+        hf.run(str(clip), [Slow(notes), "temporal_mean:radius=3"], to=sink(out), executor="ray", **how)
+    with pytest.raises(PipelineError, match="cannot be resumed: executor changed: ray -> none"):
+        hf.run(str(clip), in_time("video", notes), to=sink(out), **how)
+    pieces = [path for path in before if path.suffix == ".mkv"]  # its tasks may go on with others for a moment
+    assert pieces
+    assert all(path.read_bytes() == before[path] for path in pieces)
+    for path in (tmp_path / f".{out.name}.pieces").rglob("*"):
+        if path.is_file():
+            path.write_bytes(b"?" + path.read_bytes()[1:])
+    result = hf.run(str(clip), in_time("video", notes), to=sink(out), executor="ray", **how)
+    assert any("nothing was left of" in warning for warning in result.warnings), result.warnings
+    hf.run(str(clip), [Same(), "temporal_mean:radius=2"], to=sink(tmp_path / "whole.mkv"), size=5)
+    assert contents(out) == contents(tmp_path / "whole.mkv")
+
+
+def test_without_resume_what_a_killed_run_left_is_replaced_and_it_is_said(clip, address, tmp_path):
+    notes, out = kill("chunks", clip, address, tmp_path)
+    result = hf.run(str(clip), in_time("chunks", notes), to=str(out), executor="ray", **RESUMED["chunks"][2])
+    (told,) = [warning for warning in result.warnings if "was replaced" in warning]
+    assert "--resume would have kept" in told
+    assert sorted(path.name for path in tmp_path.glob("*out*")) == [out.name]
+
+
 # Around it ------------------------------------------------------------------------------------------------------------
 
 
@@ -328,11 +435,6 @@ def test_several_files_are_run_at_once(clip, tmp_path):
     with pytest.raises(OperatorError, match="the lamp is off"):
         run_many([*pipelines, broken])
     assert not (tmp_path / "bad.mp4").exists()
-
-
-@pytest.fixture
-def address(cluster):
-    return cluster.ray.get_runtime_context().gcs_address
 
 
 def test_a_script_that_joins_a_cluster_sends_its_own_functions(clip, address, tmp_path):

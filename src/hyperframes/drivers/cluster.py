@@ -1,7 +1,8 @@
 """The ray executor: a run cut into segments, which are tasks of a Ray cluster, and their pieces put together.
 
 A task reads its own stretch of the sources and writes its own pieces beside the outputs, so no frame passes through the
-cluster's store. The bytes are those of a run by threads: pieces end where parts and chunks do.
+cluster's store. The bytes are those of a run by threads: pieces end where parts and chunks do. Segments that are done stand
+in the journal, so that a run that was killed goes on with the others.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import contextlib
 import dataclasses
 import itertools
 import queue
+import secrets
 import shutil
 import threading
 import time
@@ -23,6 +25,7 @@ from hyperframes.drivers.connection import Connection, connected
 from hyperframes.drivers.cuts import Cuts, find_cuts
 from hyperframes.drivers.engine import Run
 from hyperframes.drivers.interrupts import interrupts_held
+from hyperframes.drivers.kept_segments import KeptSegments
 from hyperframes.drivers.machine import machine_facts
 from hyperframes.drivers.memory import MemorySampler
 from hyperframes.drivers.processes import WorkerTraceback, raised_from
@@ -77,9 +80,9 @@ class _Segments:
     done: dict[int, tuple[Outcome, dict[str, Path]]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, cuts: Cuts, *, chained: bool) -> _Segments:
+    def of(cls, cuts: Cuts, *, chained: bool, kept: KeptSegments) -> _Segments:
         count = len(cuts.ranges)
-        return cls(cuts, chained, [0] * count, [0] * count)
+        return cls(cuts, chained, [0] * count, [0] * count, dict(kept.done))
 
     def ready(self, active: set[int]) -> int | None:
         """Return the first segment that can begin."""
@@ -149,6 +152,11 @@ class ClusterRun:
         }
         self._roots = {key: _root(self.setup.sinks[key]) for key in self._pieced}
         self._claims: dict[Path, FolderClaim] = {}
+        self._chained = any(stage.sequential for stage in self.setup.plan.stages)
+        unpieced = [sink.name for key, sink in self.setup.sinks.items() if key not in self._pieced]
+        self._kept = KeptSegments(self.setup, chained=self._chained, unpieced=unpieced)
+        self._name = secrets.token_hex(3)  # of this run's pieces: tasks of one that was killed may still be writing
+        self._frames_before = 0
         self._events = _Events()
         self._observers = Observers((*instruments, self._events))
         self._cancelled = threading.Event()
@@ -171,8 +179,16 @@ class ClusterRun:
                 sink.abort()
                 if (root := self._roots[key]) is not None:
                     self._claims[root] = FolderClaim(root, Path(sink.name))
+            self._kept.open()
+            self._frames_before = self._counts["frames_in"] = self._kept.frames
+            for outcome, _ in self._kept.done.values():
+                self.note_done(outcome)
+                self._counts["hyperframes"] += outcome.hyperframes
         except BaseException:
-            self._let_go()
+            if self._options.resume:  # whatever is wrong, nothing of the interrupted run is removed
+                self._leave()
+            else:
+                self._let_go()
             self.setup.abort()
             raise
         threading.Thread(target=self._go, name="hyperframes-cluster", daemon=True).start()
@@ -202,7 +218,7 @@ class ClusterRun:
         return {
             **self._counts,
             "num_frames": self.setup.num_frames,
-            "frames_before": 0,
+            "frames_before": self._frames_before,
             "dropped": dict(self._dropped),
             "finished": self._finished.is_set(),
         }
@@ -217,7 +233,7 @@ class ClusterRun:
         sampler = MemorySampler(self._observe)
         self._began = time.perf_counter()
         try:
-            self._observe({"kind": "began", "setup": self.setup, "frames_before": 0})
+            self._observe({"kind": "began", "setup": self.setup, "frames_before": self._frames_before})
             sampler.start()
             with connected(self._options.cluster, self._here) as connection:
                 prepared, self._began = time.perf_counter() - self._began, time.perf_counter()
@@ -233,7 +249,11 @@ class ClusterRun:
             with contextlib.suppress(RuntimeError):  # it was not started
                 sampler.stop()
         finally:
-            self._let_go()
+            if isinstance(self._error, CancelledError) and self._kept.holds:
+                self._leave()
+            else:
+                self._kept.forget()
+                self._let_go()
             self.setup.close()
             told = str(self._error or "")
             self._observe({"kind": "finished", "seconds": time.perf_counter() - self._began, "error": told})
@@ -241,8 +261,18 @@ class ClusterRun:
 
     def _clear(self) -> None:
         """Remove what stands of pieces, of a run that was killed or of this one."""
+        kept = {folder.parent for _, folders in self._kept.done.values() for folder in folders.values()}
         for place in itertools.chain.from_iterable(root.iterdir() for root in self._claims):
-            shutil.rmtree(place, ignore_errors=True)
+            if place not in kept:
+                shutil.rmtree(place, ignore_errors=True)
+
+    def _leave(self) -> None:
+        """Keep pieces and journal for a run that goes on, and let it have the outputs."""
+        self._kept.leave()
+        for root, claim in self._claims.items():
+            with contextlib.suppress(OSError):  # it holds something
+                root.rmdir()
+            claim.release()
 
     def _let_go(self) -> None:
         """Remove the folders of pieces, and let other runs write the outputs."""
@@ -256,7 +286,9 @@ class ClusterRun:
         workers = asked if isinstance(asked, int) else connection.cpus
         package = packaged(self.setup, connection.ray.cloudpickle)
         unsaved = [stage.name for stage in self.setup.plan.stages if stage.sequential and not stage.contract.snapshot]
-        if unsaved:
+        if self._kept.cuts is not None:
+            cuts = self._kept.cuts
+        elif unsaved:
             cuts = Cuts((self.setup.pipeline.options.range,), f"{unsaved[0]} cannot save its state")
         else:
             cuts = find_cuts(self.setup, self._told, workers)
@@ -265,12 +297,13 @@ class ClusterRun:
         except _UnsureError:
             reason = "frames do not stand where the index says: the file is damaged"
             whole = Cuts((self.setup.pipeline.options.range,), reason)
+            self._kept.forget()
+            self._frames_before = 0
             self._observe({"kind": "began", "setup": self.setup, "frames_before": 0})
             return self._all_done(connection, package, whole, workers), workers
 
     def _all_done(self, connection: Connection, package: Package, cuts: Cuts, workers: int) -> _Segments:
-        chained = any(stage.sequential for stage in self.setup.plan.stages)
-        segments = _Segments.of(cuts, chained=chained)
+        segments = _Segments.of(cuts, chained=self._chained, kept=self._kept)
         self._clear()
         crew = _Crew(self, connection, connection.ray.put(package), segments, workers)
         try:
@@ -295,7 +328,9 @@ class ClusterRun:
             told[key] = dataclasses.replace(self._told[key], num_frames=expected, passthrough=None)
             root = self._roots.get(key)
             if root is not None:
-                pieces[key] = root / f"{number:06d}-{attempt}" / root.name.removeprefix(".").removesuffix(".pieces")
+                pieces[key] = (
+                    root / f"{number:06d}-{attempt}-{self._name}" / root.name.removeprefix(".").removesuffix(".pieces")
+                )
             sinks[key] = sink.piece(pieces.get(key, Path()), position) if key in self._pieced else sink
         options = dataclasses.replace(
             self.setup.pipeline.options,
@@ -305,6 +340,7 @@ class ClusterRun:
             max_memory=None,
             executor="threads",
             cluster="",
+            resume=False,
         )
         carried = segments.done[number - 1][0].carried if segments.chained and number else {}
         ends = number == len(segments.cuts.ranges) - 1
@@ -377,12 +413,13 @@ class ClusterRun:
             output=output,
             warnings=self._all_warnings(segments, done),
             prepare_seconds=prepared,
+            frames_before=self._frames_before,
             sinks=dict(setup.sinks),
             sources={setup.plan.ports[port].name: source for port, source in setup.sources.items()},
         )
 
     def _all_warnings(self, segments: _Segments, done: list[Outcome]) -> list[str]:
-        warnings = [*self._warnings, *self.setup.warnings]
+        warnings = [*self._warnings, *self.setup.warnings, *self._kept.warnings]
         if segments.cuts.reason:
             warnings.append(f"the run was not cut, one worker did it all: {segments.cuts.reason}")
         if self._lost:
@@ -417,6 +454,10 @@ class ClusterRun:
                 self._counts["frames_in"] += observation["core"][1] - observation["core"][0]
                 self._counts["hyperframes"] += 1
             self._observe(told)
+
+    def keep(self, segments: _Segments, number: int) -> None:
+        """Write down that a segment is done, so that it need not be done again."""
+        self._kept.end(segments.cuts, number, *segments.done[number])
 
     def note_done(self, outcome: Outcome) -> None:
         """Count the results of a segment that is done."""
@@ -487,6 +528,7 @@ class _Crew:
         self._leave(told)
         self._segments.end(attempt.number, message, attempt.folders)
         self._run.note_done(message)
+        self._run.keep(self._segments, attempt.number)
 
     def _lose(self, told: Any, how: str) -> None:
         attempt = self._leave(told)
@@ -546,7 +588,6 @@ def _check(pipeline: Pipeline) -> None:
     """Refuse what cannot be done by several machines."""
     options = pipeline.options
     refused = {
-        "resume": (options.resume, "begins anew", "Leave out --resume: what an interrupted run left is replaced."),
         "checksum": (
             options.checksum,
             "sees no frames where it is started, so it has no checksum of them in order",

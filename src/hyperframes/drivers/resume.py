@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from hyperframes.pipeline import Pipeline
     from hyperframes.sinks import Sink, Target
 
-__all__ = ["Done", "RunJournal", "changes", "facts_of", "journals_of"]
+__all__ = ["Done", "RunJournal", "carried_of", "changes", "facts_of", "flattened", "journals_of", "refuse_changes"]
 
 _MOST_SHARE = 20
 """A snapshot at a part is put off until this many times the cost of the last one has passed: at most 5 % of the run."""
@@ -152,7 +152,7 @@ class RunJournal:
                 self.warnings.append(f"resume: nothing was left of {self._name()} to go on from: the run started over")
                 return False
             self._holds = True  # whatever is wrong from here on, nothing of it is removed
-            self._refuse_changes(found.facts)
+            refuse_changes(self._name(), found.facts, facts_of(self.setup))
             self._take_size(found.size)
             safe = self._resume_sinks(outputs, found)
             if safe is None:
@@ -165,19 +165,6 @@ class RunJournal:
 
     def _name(self) -> str:
         return next(sink.name for sink in self.setup.sinks.values() if sink.place() is not None)
-
-    def _refuse_changes(self, before: Mapping[str, str]) -> None:
-        found = changes(before, facts_of(self.setup))
-        if not found:
-            return
-        (what, old, new), *more = found
-        others = f" ({', '.join(name for name, _, _ in more)} changed, too)" if more else ""
-        raise PipelineError(
-            f"the interrupted run of {self._name()} cannot be resumed: {what} changed: {old} -> {new}{others}",
-            expected=old,
-            got=new,
-            hint="Run it as it was, or without --resume to start over.",
-        )
 
     def _take_size(self, size: int) -> None:
         options = self.setup.pipeline.options
@@ -213,7 +200,7 @@ class RunJournal:
         if self._sequential:
             snapshot = None if self._unsaved else journal.snapshot(needed)
             if snapshot is not None:
-                self.first, self.carried = snapshot[0], _carried(snapshot[1])
+                self.first, self.carried = snapshot[0], carried_of(snapshot[1])
         else:
             life = journal.reached(needed)
             self.first = start if life is None else life.stop
@@ -378,7 +365,7 @@ class RunJournal:
         snapshot = None
         if captured is not None and not self._unsaved:
             try:
-                snapshot = (self._reached, packed(_flattened(captured)))
+                snapshot = (self._reached, packed(flattened(captured)))
             except TypeError as error:
                 self._unsaved = [f"a sequential stage ({error})"]
                 self.warnings.append(
@@ -563,10 +550,32 @@ def changes(before: Mapping[str, str], now: Mapping[str, str]) -> list[tuple[str
     return [fact for fact in found if fact[1] != fact[2]]
 
 
+def refuse_changes(name: str, before: Mapping[str, str], now: Mapping[str, str]) -> None:
+    """Refuse to go on with the output `name` where anything differs that decides it.
+
+    Raises
+    ------
+    PipelineError
+        Naming what changed, from what, to what.
+    """
+    found = changes(before, now)
+    if not found:
+        return
+    (what, old, new), *more = found
+    others = f" ({', '.join(other for other, _, _ in more)} changed, too)" if more else ""
+    raise PipelineError(
+        f"the interrupted run of {name} cannot be resumed: {what} changed: {old} -> {new}{others}",
+        expected=old,
+        got=new,
+        hint="Run it as it was, or without --resume to start over.",
+    )
+
+
 # What is carried, as flat values --------------------------------------------------------------------------------------
 
 
-def _flattened(carried: Mapping[int, Carried]) -> dict[str, Any]:
+def flattened(carried: Mapping[int, Carried]) -> dict[str, Any]:
+    """Return what sequential stages carry, by group, as one flat mapping for `packed`."""
     values: dict[str, Any] = {}
     for group, one in carried.items():
         values[f"{group}/done"] = one.done
@@ -579,7 +588,8 @@ def _flattened(carried: Mapping[int, Carried]) -> dict[str, Any]:
     return values
 
 
-def _carried(values: Mapping[str, Any]) -> dict[int, Carried]:
+def carried_of(values: Mapping[str, Any]) -> dict[int, Carried]:
+    """Return what `flattened` made one mapping of."""
     found: dict[int, Carried] = {}
     planes: dict[tuple[int, int], list[Any]] = {}
     for name, value in values.items():
