@@ -1,6 +1,7 @@
 """Recordings of event cameras: decoded as slow readers of the published bit layouts decode them, and written back."""
 
 import struct
+import zipfile
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from hyperframes.errors import SinkError, SourceError
 from hyperframes.frames import Events
-from hyperframes.media.event_files import create_events_file, open_events_file
+from hyperframes.media.event_files import PIECE_EVENTS, create_events_file, open_events_file
 
 SENSOR = (240, 320)
 KINDS = [(".raw", "evt2"), (".raw", "evt2.1"), (".raw", "evt3"), (".dat", ""), (".h5", ""), (".npz", ""), (".txt", ""),
@@ -242,6 +243,8 @@ def test_flipped_bits_cost_what_they_hit_and_no_times_run_away(media, tmp_path, 
         ("x.npz", b"PK no zip", "it is no NPZ file of numbers"),
         ("x.h5", b"no HDF5", "it is no HDF5 file, or was cut before its end"),
         ("x.aedat4", b"no AEDAT", "it is no AEDAT 4 file, or was cut"),
+        ("x.raw", b"% evt 3.0\n% time_offset_us soon\n% end\n", "its header says time_offset_us 'soon'"),
+        ("x.txt", b"Dear reader\nthis is prose\n", "no line of it is an event"),
     ],
 )
 def test_what_is_no_recording_is_refused_in_a_sentence(tmp_path, name, data, sentence):
@@ -249,6 +252,7 @@ def test_what_is_no_recording_is_refused_in_a_sentence(tmp_path, name, data, sen
     with pytest.raises(SourceError, match="cannot read events from") as caught:
         read(tmp_path / name)
     assert sentence in str(caught.value)
+    assert str(caught.value).count("cannot read events from") == 1
 
 
 @pytest.mark.parametrize("suffix", [".raw", ".dat", ".h5", ".aedat4", ".npz"])
@@ -271,3 +275,91 @@ def test_events_beyond_the_sensor_are_counted(tmp_path):
     events, file = read(tmp_path / "x.npz", sensor=SENSOR)
     assert len(events) == 1
     assert file.report == ["1 events beyond the sensor were left out"]
+
+
+def arrays(**changed):
+    return {"t": [0, 1], "x": [5, 6], "y": [0, 0], "p": [0, 1], **changed}
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"t": 5}, r"its t is \(\) of int64"),
+        ({"x": [[1, 2], [3, 4]]}, r"its x is \(2, 2\) of int64"),
+        ({"t": ["a", "b"]}, "its t is .* expected one number an event"),
+        ({"t": [1j, 2j]}, "its t is .* expected one number an event"),
+        ({"p": np.array([{}, {}], object)}, "its p is .* expected one number an event"),
+    ],
+)
+def test_columns_that_are_no_numbers_are_refused(tmp_path, changed, sentence):
+    np.savez(tmp_path / "x.npz", **arrays(**changed))
+    with pytest.raises(SourceError, match=sentence):
+        read(tmp_path / "x.npz")
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"t": [0.0, np.nan]}, {"t": [0.0, 1e30]}, {"t": [0, 2**63 - 1]}, {"x": [5.0, np.nan]}, {"x": [5, -1]}, {"y": [0, 70_000]}],
+)  # fmt: skip
+@pytest.mark.filterwarnings("error")
+def test_events_whose_numbers_make_no_sense_are_left_out_and_counted(tmp_path, changed):
+    np.savez(tmp_path / "x.npz", **arrays(**changed))
+    events, file = read(tmp_path / "x.npz")
+    assert (events.t.tolist(), events.x.tolist(), events.y.tolist()) == ([0], [5], [0])
+    assert file.report == ["1 events with times or places that are no numbers of theirs were left out"]
+
+
+def test_packed_arrays_that_are_damaged_or_shorter_than_they_say_are_refused(tmp_path):
+    whole = tmp_path / "x.npz"
+    np.savez_compressed(whole, **arrays(t=np.arange(5000) ** 2, x=np.zeros(5000), y=np.zeros(5000), p=np.zeros(5000)))
+    data = bytearray(whole.read_bytes())
+    data[600:640] = bytes(40)
+    whole.write_bytes(data)
+    with pytest.raises(SourceError, match="no NPZ file of numbers, or damaged"):
+        read(whole)
+    with zipfile.ZipFile(whole, "w") as archive:
+        for name in "txyp":
+            with archive.open(f"{name}.npy", "w") as file:
+                np.lib.format.write_array_header_1_0(file, {"descr": "<i8", "fortran_order": False, "shape": (10**12,)})
+    with pytest.raises(SourceError, match="an array is shorter than it says"):
+        read(whole)
+
+
+def test_a_packed_array_is_unpacked_piece_by_piece(tmp_path):
+    count = 5 * PIECE_EVENTS // 2
+    columns = {
+        "t": np.arange(count) * 3,
+        "x": np.arange(count) % 30,
+        "y": np.arange(count) % 7,
+        "p": np.arange(count) % 2,
+    }
+    np.savez_compressed(tmp_path / "x.npz", **columns)
+    pieces = list(open_events_file(tmp_path / "x.npz").pieces())
+    assert [len(piece) for piece in pieces] == [PIECE_EVENTS, PIECE_EVENTS, PIECE_EVENTS // 2]
+    for name, column in columns.items():
+        np.testing.assert_array_equal(np.concatenate([getattr(piece, name) for piece in pieces]), column)
+
+
+def test_lines_that_are_too_long_or_numbers_that_are_too_large_are_no_events(tmp_path):
+    lines = ["9" * 5000 + " 1 2 1", "9" * 15 + ".0 1 2 1", "0.1 " + "9" * 40 + " 2 1", "1 " * 5000, "0.2 3 4 1"]
+    (tmp_path / "x.txt").write_text("\n".join(lines) + "\n")
+    events, file = read(tmp_path / "x.txt")
+    assert (events.t.tolist(), events.x.tolist()) == ([200_000], [3])
+    assert file.report == ["4 lines that are no event were left out"]
+
+
+@pytest.mark.parametrize("size", [(0, 0), (-3, 4), (10**6, 10**6)])
+def test_a_sensor_of_a_size_that_cannot_be_is_not_believed(tmp_path, size):
+    np.savez(tmp_path / "x.npz", **arrays(sensor=size))
+    assert open_events_file(tmp_path / "x.npz").sensor is None
+
+
+def test_hdf5_files_of_another_form_are_refused_in_a_sentence(tmp_path):
+    import h5py
+
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["events"] = np.zeros(5)
+        file["events"].attrs["height"] = "tall"
+        file["events"].attrs["width"] = 5
+    with pytest.raises(SourceError, match="/events has no columns t, x, y and p"):
+        read(tmp_path / "x.h5")

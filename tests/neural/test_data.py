@@ -55,6 +55,13 @@ def test_a_wrong_table_is_told_by_column_and_line(tmp_path):
         data.read_table(tmp_path / "none.csv")
 
 
+def test_a_table_without_the_column_of_the_split_is_told_how_to_do_without(tmp_path):
+    (tmp_path / "t.csv").write_text("file,label\na.npy,b\n")
+    with pytest.raises(SourceError, match="has no column 'split'") as caught:
+        data.read_table(tmp_path / "t.csv")
+    assert 'split = ""' in caught.value.hint
+
+
 def test_a_folder_of_folders_is_labelled_by_their_names(tmp_path):
     for name in ("kick/1.mp4", "kick/.hidden", "punch/2.mp4"):
         (tmp_path / name).parent.mkdir(exist_ok=True)

@@ -84,3 +84,18 @@ def test_damage_is_told_by_the_run(tmp_path):
     (tmp_path / "x.bin").write_bytes(bytes([1, 1, 0, 0, 9]) * 3 + b"\x00")
     result = hf.run(tmp_path / "x.bin", [], to="null:")
     assert any("the last 1 bytes are no whole event: the file was cut" in warning for warning in result.warnings)
+
+
+def test_a_time_that_cannot_be_makes_no_endless_row_of_empty_pictures(tmp_path):
+    np.savez(tmp_path / "x.npz", t=[0, 1 << 60], x=[1, 2], y=[0, 0], p=[1, 0], sensor=(2, 4))
+    with hf.open(f"{tmp_path}/x.npz?window=10ms") as source, pytest.raises(SourceError, match="its times are damaged"):
+        list(source.read())
+
+
+def test_a_small_file_with_many_events_is_streamed(tmp_path, monkeypatch):
+    columns = np.zeros(200_000, np.uint16)
+    np.savez_compressed(tmp_path / "x.npz", t=np.arange(200_000), x=columns, y=columns, p=columns)
+    monkeypatch.setattr(module, "IN_MEMORY_EVENTS", 100_000)
+    with hf.open(tmp_path / "x.npz") as source:
+        assert source.arrays() is None
+        assert source.count() == 200_000

@@ -7,11 +7,11 @@ and a report of what could not be read; a file that ends too soon gives what is 
 from __future__ import annotations
 
 import re
+import zipfile
+import zlib
 from abc import ABC, abstractmethod
-from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
-from zipfile import BadZipFile
 
 import numpy as np
 
@@ -27,6 +27,9 @@ __all__ = ["EVENT_SUFFIXES", "EventFile", "EventWriter", "create_events_file", "
 EVENT_SUFFIXES = (".raw", ".dat", ".aedat4", ".h5", ".hdf5", ".npz", ".txt", ".bin", ".bs2")
 PIECE_EVENTS = 1 << 16
 """Events, or words, that are read at a time; arrays of this size come from memory that is warm."""
+_LARGEST_SENSOR = 1 << 14
+_LATEST_US = 1 << 62
+"""Times beyond it are damage: sums of them would overflow."""
 _SENSORS = {"gen31": (480, 640), "gen3": (480, 640), "gen41": (720, 1280), "gen4": (720, 1280), "imx636": (720, 1280),
             "genx320": (320, 320)}  # fmt: skip
 
@@ -73,6 +76,15 @@ def _reaches_beyond(events: Events, sensor: tuple[int, int]) -> bool:
     return bool(len(events)) and (int(events.y.max()) >= sensor[0] or int(events.x.max()) >= sensor[1])
 
 
+def _sensor_of(rows: Any, columns: Any) -> tuple[int, int] | None:
+    """Return a sensor's size as a file tells it; None where that makes no sense."""
+    try:
+        size = int(rows), int(columns)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return size if min(size) >= 1 and max(size) <= _LARGEST_SENSOR else None
+
+
 class EventWriter(ABC):
     """Takes events piece by piece; `finish` once, before the file is closed by whoever opened it."""
 
@@ -115,6 +127,8 @@ def open_events_file(path: str | os.PathLike[str], *, sensor: tuple[int, int] | 
         )
     try:
         opened = kinds[suffix](file)
+    except SourceError:
+        raise
     except OSError as error:
         raise SourceError(f"cannot read events from {path}: {error.strerror or error}", source=str(path)) from error
     if sensor is not None:
@@ -165,7 +179,10 @@ class _WordFile(EventFile):
         else:
             self._form = self._evt_form()
         self.sensor = self._told_sensor()
-        self._offset = int(self._facts.get("time_offset_us", "0") or 0)
+        offset = self._facts.get("time_offset_us", "0") or "0"
+        if not re.fullmatch(r"-?[0-9]{1,18}", offset):
+            raise self._bad(f"its header says time_offset_us {offset[:40]!r}, which is no number of microseconds")
+        self._offset = int(offset)
 
     def read(self) -> Events:
         """Return all events at once, decoded into one piece."""
@@ -204,8 +221,8 @@ class _WordFile(EventFile):
             facts.get("geometry", "x").lower().partition("x")[::2],
             (facts.get("width"), facts.get("height")),
         ):
-            if width and height and width.strip().isdecimal() and height.strip().isdecimal():
-                return int(height), int(width)
+            if size := _sensor_of(height, width):
+                return size
         plugin = facts.get("plugin_name", "").lower()
         return next((size for name, size in _SENSORS.items() if name in plugin), None)
 
@@ -312,7 +329,8 @@ class _NmnistFile(EventFile):
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
-        self.sensor = (34, 34)
+        with path.open("rb"):
+            self.sensor = (34, 34)
 
     def _read(self) -> Iterator[Events]:
         with self.path.open("rb") as file:
@@ -346,7 +364,8 @@ class _NmnistWriter(EventWriter):
 
 # Text -----------------------------------------------------------------------------------------------------------------
 
-_ROW = re.compile(rb"\s*(-?\d+)(?:\.(\d*))?[\s,]+(\d+)[\s,]+(\d+)[\s,]+(-?[01])\s*\Z")
+_ROW = re.compile(rb"\s*(-?\d{1,18})(?:\.(\d*))?[\s,]+(\d{1,9})[\s,]+(\d{1,9})[\s,]+(-?[01])\s*\Z")
+_LONGEST_LINE = 4096
 
 
 class _TextFile(EventFile):
@@ -358,34 +377,48 @@ class _TextFile(EventFile):
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         with path.open("rb") as file:
-            self._is_preface(0, file.readline(4096))
+            self._is_preface(0, file.readline(_LONGEST_LINE))
 
     def _read(self) -> Iterator[Events]:
         columns: tuple[list[int], ...] = ([], [], [], [])
-        strange = 0
+        strange = known = 0
         with self.path.open("rb") as file:
-            for number, line in enumerate(file):
+            for number, line in enumerate(_lines(file)):
                 match = _ROW.match(line)
                 if match is None:
                     strange += not self._is_preface(number, line)
                     continue
                 whole, part, x, y, p = match.groups()
-                columns[0].append(_microseconds(whole, part))
-                for column, value in zip(columns[1:], (int(x), int(y), max(0, int(p))), strict=True):
-                    column.append(min(value, 0xFFFF))
+                event = (_microseconds(whole, part), int(x), int(y), max(0, int(p)))
+                if abs(event[0]) >= _LATEST_US or max(event[1:]) > 0xFFFF:
+                    strange += 1
+                    continue
+                known += 1
+                for column, value in zip(columns, event, strict=True):
+                    column.append(value)
                 if len(columns[0]) == PIECE_EVENTS:
                     yield self._events(*columns)
                     columns = ([], [], [], [])
+        if strange and not known:
+            raise self._bad("no line of it is an event", "A line is 'seconds x y p', such as '0.001250 17 4 1'.")
         if strange:
             self.report.append(f"{strange} lines that are no event were left out")
         yield self._events(*columns)
 
     def _is_preface(self, number: int, line: bytes) -> bool:
-        if re.fullmatch(rb"\s*\d+\s+\d+\s*", line) and number == 0:
+        if re.fullmatch(rb"\s*\d{1,9}\s+\d{1,9}\s*", line) and number == 0:
             width, height = line.split()
-            self.sensor = self.sensor or (int(height), int(width))
+            self.sensor = self.sensor or _sensor_of(height, width)
             return True
         return not line.strip() or line.startswith((b"#", b"%", b"//")) or (number == 0 and line[:1].isalpha())
+
+
+def _lines(file: IO[bytes]) -> Iterator[bytes]:
+    """Yield the lines; of those that are longer than any event's only the front, so that memory is bounded."""
+    while line := file.readline(_LONGEST_LINE):
+        yield line
+        while not line.endswith(b"\n") and (line := file.readline(_LONGEST_LINE)):
+            pass
 
 
 def _microseconds(whole: bytes, part: bytes | None) -> int:
@@ -417,25 +450,59 @@ class _NpzFile(EventFile):
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
-        with self._arrays() as arrays:
-            missing = [name for name in "txyp" if name not in arrays]
+        with self._opened() as archive:
+            names = archive.namelist()
+            missing = [name for name in "txyp" if f"{name}.npy" not in names]
             if missing:
                 raise self._bad(f"it has no array {missing[0]!r}: expected t, x, y and p")
-            if "sensor" in arrays and arrays["sensor"].shape == (2,):
-                self.sensor = int(arrays["sensor"][0]), int(arrays["sensor"][1])
+            try:
+                if "sensor.npy" in names:
+                    sensor = _NpzColumn(archive, "sensor")
+                    self.sensor = _sensor_of(*sensor[0:2].tolist()) if len(sensor) == 2 else None
+            except _NPZ_DAMAGE as error:
+                raise self._bad(f"it is no NPZ file of numbers: {error}") from error
 
-    @contextmanager
-    def _arrays(self) -> Iterator[Any]:
+    def _opened(self) -> zipfile.ZipFile:
         try:
-            with np.load(self.path, allow_pickle=False) as arrays:
-                yield arrays
-        except (ValueError, BadZipFile, EOFError) as error:
+            return zipfile.ZipFile(self.path)
+        except _NPZ_DAMAGE as error:
             raise self._bad(f"it is no NPZ file of numbers: {error}") from error
 
     def _read(self) -> Iterator[Events]:
-        with self._arrays() as arrays:
-            t, x, y, p = (arrays[name] for name in "txyp")
-        yield from _sliced(self, t, x, y, p)
+        with self._opened() as archive:
+            try:
+                t, x, y, p = (_NpzColumn(archive, name) for name in "txyp")
+                yield from _sliced(self, t, x, y, p)
+            except _NPZ_DAMAGE as error:
+                raise self._bad(f"it is no NPZ file of numbers, or damaged: {error}") from error
+
+
+_NPZ_DAMAGE = (ValueError, zipfile.BadZipFile, zlib.error, EOFError, KeyError, NotImplementedError, RuntimeError)
+"""What reading a damaged archive, or one with a password, raises."""
+
+
+class _NpzColumn:
+    """An array of an NPZ file, unpacked as its slices are asked for in their order: however large, a piece is held."""
+
+    def __init__(self, archive: zipfile.ZipFile, name: str) -> None:
+        self._stream = archive.open(f"{name}.npy")
+        version = np.lib.format.read_magic(self._stream)
+        read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}.get(version)
+        if read is None:
+            raise ValueError(f"{name}.npy is of version {version} of its format")
+        self.shape, _, self.dtype = read(self._stream)
+
+    def __len__(self) -> int:
+        return int(self.shape[0]) if self.shape else 0
+
+    def __getitem__(self, cut: slice) -> Any:
+        size = (cut.stop - cut.start) * self.dtype.itemsize
+        data = self._stream.read(size)
+        if len(data) < size:
+            raise EOFError("an array is shorter than it says")
+        if cut.stop == len(self):
+            self._stream.read(1)  # at its end the checksum is compared
+        return np.frombuffer(data, self.dtype)
 
 
 class _NpzWriter(EventWriter):
@@ -456,17 +523,27 @@ class _NpzWriter(EventWriter):
 
 def _sliced(file: EventFile, t: Any, x: Any, y: Any, p: Any, offset: int = 0) -> Iterator[Events]:
     """Yield events of four columns that can be sliced, piece by piece, after a look at their kinds."""
+    for name, column in zip("txyp", (t, x, y, p), strict=True):
+        shape, kind = getattr(column, "shape", (0,)), np.dtype(column.dtype)
+        if len(shape) != 1 or kind.kind not in "biuf":
+            raise file._bad(f"its {name} is {shape} of {kind}: expected one number an event")
     lengths = {len(column) for column in (t, x, y, p)}
     if len(lengths) > 1:
         file.report.append(f"its columns are of {', '.join(map(str, sorted(lengths)))} values: the shortest counts")
-    seconds = np.dtype(t.dtype).kind == "f"
+    scale, strange = 1e6 if np.dtype(t.dtype).kind == "f" else 1, 0
     for start in range(0, min(lengths), PIECE_EVENTS):
         cut = slice(start, min(start + PIECE_EVENTS, *lengths))
-        times = (
-            np.rint(np.asarray(t[cut], np.float64) * 1e6).astype(np.int64) if seconds else np.asarray(t[cut], np.int64)
-        )
-        column, row = (np.clip(np.asarray(values[cut]).astype(np.int64), 0, 0xFFFF) for values in (x, y))
-        yield file._events(times + offset, column, row, (np.asarray(p[cut]).astype(np.int64) > 0))
+        times, columns, rows, signs = (np.asarray(values[cut]) for values in (t, x, y, p))
+        times = np.rint(times.astype(np.float64) * scale) if scale > 1 else times
+        good = (times > -_LATEST_US) & (times < _LATEST_US)  # False of NaN
+        for values in (columns, rows):
+            good &= (values >= 0) & (values <= 0xFFFF)
+        if not good.all():
+            strange += len(good) - int(good.sum())
+            times, columns, rows, signs = times[good], columns[good], rows[good], signs[good]
+        yield file._events(times.astype(np.int64) + offset, columns.astype(np.int64), rows.astype(np.int64), signs > 0)
+    if strange:
+        file.report.append(f"{strange} events with times or places that are no numbers of theirs were left out")
 
 
 # HDF5 -----------------------------------------------------------------------------------------------------------------
@@ -491,10 +568,12 @@ class _Hdf5File(EventFile):
             raise FileNotFoundError(2, "No such file or directory", str(path))
         if not h5py.is_hdf5(path):
             raise self._bad("it is no HDF5 file, or was cut before its end")
-        with h5py.File(path, "r") as file:
-            attributes = {**dict(file.attrs), **dict(self._group(file).attrs)}
-            if {"height", "width"} <= set(attributes):
-                self.sensor = int(attributes["height"]), int(attributes["width"])
+        try:
+            with h5py.File(path, "r") as file:
+                attributes = {**dict(file.attrs), **dict(self._group(file).attrs)}
+        except (KeyError, RuntimeError, TypeError, ValueError) as error:
+            raise self._bad(f"it is damaged: {error}") from error
+        self.sensor = _sensor_of(attributes.get("height"), attributes.get("width"))
 
     def _group(self, file: Any) -> Any:
         group = next((file[name] for name in ("events", "CD/events") if name in file), None)
@@ -504,22 +583,26 @@ class _Hdf5File(EventFile):
 
     def _read(self) -> Iterator[Events]:
         h5py = _h5py()
-        with h5py.File(self.path, "r") as file:
-            group = self._group(file)
-            compound = isinstance(group, h5py.Dataset)
-            names = {name: name for name in "txyp"} if not compound or "t" in group.dtype.names else {}
-            try:
+        try:
+            with h5py.File(self.path, "r") as file:
+                group = self._group(file)
+                compound = isinstance(group, h5py.Dataset)
+                names = "txyp" if not compound or "t" in (group.dtype.names or ()) else ""
                 columns = [group.fields(name) if compound else group[name] for name in names]
                 offset = int(file["t_offset"][()]) if "t_offset" in file else 0
                 t, x, y, p = columns
+                if abs(offset) >= _LATEST_US:
+                    raise self._bad(f"its t_offset is {offset}, which is no time in microseconds")
                 yield from _sliced(self, t, x, y, p, offset)
-            except (KeyError, TypeError, ValueError) as error:
-                raise self._bad(f"/events has no columns t, x, y and p: {error}") from error
-            except OSError as error:
-                raise self._bad(
-                    f"a part cannot be decompressed or is missing: {error}",
-                    "Files with Prophesee's ECF filter need its HDF5 plugin; convert them to EVT 3 with its tools.",
-                ) from error
+        except SourceError:
+            raise
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise self._bad(f"/events has no columns t, x, y and p: {error}") from error
+        except (OSError, RuntimeError) as error:
+            raise self._bad(
+                f"a part cannot be decompressed or is missing: {error}",
+                "Files with Prophesee's ECF filter need its HDF5 plugin; convert them to EVT 3 with its tools.",
+            ) from error
 
 
 class _Hdf5Writer(EventWriter):

@@ -26,6 +26,10 @@ __all__ = ["EventPicturesSource", "EventsSource", "in_order", "open_events"]
 
 IN_MEMORY_BYTES = 64 << 20
 """Recordings of at most so many bytes are read once and viewed."""
+IN_MEMORY_EVENTS = 1 << 25
+"""Nor more events than this: packed files hold many more than their size tells."""
+EMPTY_PICTURES = 10_000_000
+"""So many in a row come of a damaged time, not of a still scene: more than a day of 10 ms."""
 LATENESS_US = 10_000
 """How late an event may come and still find its place; sensors tell rows a little out of order."""
 _MICRO = Fraction(1, 1_000_000)
@@ -186,7 +190,12 @@ class EventsSource(_Recording):
     def arrays(self) -> tuple[tuple[Array, ...], Array] | None:
         """Return (rows (N, 3), pts (N,)) of small recordings; None for large ones, which are streamed."""
         if self._held is None and Path(self.name).stat().st_size <= IN_MEMORY_BYTES:
-            blocks = list(self._blocks())
+            blocks, held = [], 0
+            for block in self._blocks():
+                blocks.append(block)
+                held += len(block[1])
+                if held > IN_MEMORY_EVENTS:
+                    return None
             rows = [block[0] for block in blocks] or [np.empty((0, 3), np.uint16)]
             self._held = (
                 (np.concatenate(rows),),
@@ -254,6 +263,12 @@ class EventPicturesSource(_Recording):
             newest = int(waiting.t[-1])
             while newest >= begin + self._window:
                 cut = int(np.searchsorted(waiting.t, begin + self._window))
+                if cut == 0 and (empty := (int(waiting.t[0]) - begin) // self._window) > EMPTY_PICTURES:
+                    raise SourceError(
+                        f"{self.name} has no event for {empty:,} windows from {begin} us on: its times are damaged",
+                        source=self.name,
+                        hint="Leave the window out to read the events alone, or give a longer one.",
+                    )
                 yield begin, waiting[:cut]
                 begin, waiting = begin + self._window, waiting[cut:]
         if waiting is not None and len(waiting):

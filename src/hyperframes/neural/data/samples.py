@@ -89,7 +89,13 @@ def read_table(
     missing = sorted(set(wanted) - set(rows[0]))
     if missing:
         known = ", ".join(name for name in rows[0] if name)
-        raise SourceError(f"the table {path} has no column {missing[0]!r}; known: {known}", source=str(path))
+        raise SourceError(
+            f"the table {path} has no column {missing[0]!r}; known: {known}",
+            source=str(path),
+            hint='Without a column that says train or test write split = "": it is made by groups then.'
+            if missing[0] == split
+            else None,
+        )
     folder = Path(root) if root is not None else Path(path).parent
     found = []
     for line, row in enumerate(rows, 2):
