@@ -51,6 +51,9 @@ def test_a_wrong_table_is_told_by_column_and_line(tmp_path):
         data.read_table(path, groups=["person"])
     with pytest.raises(SourceError, match=r"line 2: expected the number of a frame, got 'two'"):
         data.read_table(path, start="from")
+    for source in ("{}", "{file", "{file.real}"):
+        with pytest.raises(SourceError, match="expected names of columns in braces"):
+            data.read_table(path, source=source)
     with pytest.raises(SourceError, match="cannot read the table"):
         data.read_table(tmp_path / "none.csv")
 

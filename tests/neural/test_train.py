@@ -299,7 +299,11 @@ def test_the_decoder_makes_clips_of_any_size():
     [
         (("steps = 4", "stepz = 4"), r"line 16: \[train\] has no 'stepz'; known: steps, batch"),
         (("steps = 4", 'steps = "many"'), 'line 16: steps: expected a whole number, got "many"'),
-        (("steps = 4", "steps = 0"), "line 16: steps is at least 1: got 0"),
+        (("steps = 4", "steps = 0"), "line 16: steps is from 1 to 2,147,483,647: got 0"),
+        (("steps = 4", "steps = 4\nseed = 1180591620717411303424"), "seed is at most 2,147,483,647: got 1,180,591"),
+        (("steps = 4", "steps = 4\nalpha = nan"), "alpha: expected a finite number, got NaN"),
+        (("flip = true", "flip = true\nlimits = [0, inf]"), "limits: expected a list of finite numbers"),
+        (("flip = true", "flip = true\nstride = 1000000000"), "stride is from 1 to 1,048,576: got 1,000,000,000"),
         (("flip = true", "flip = 1"), "line 7: flip: expected true or false, got 1"),
         (("size = [16, 16]", "size = [16]"), r"line 5: size is \[rows, columns\]: got \[16\]"),
         (('"detached"', '"maybe"'), 'decoder: expected one of none, detached, joint, got "maybe"'),
@@ -319,6 +323,19 @@ def test_a_wrong_configuration_is_told_by_its_line(tmp_path, change, told):
 def test_an_option_that_an_encoder_does_not_take_is_refused(samples):
     with pytest.raises(PipelineError, match="encoder 'mch' has no option 'depht'"):
         fit(configured(samples, "option", CONFIG.replace("prototypes = 2", "depht = 2")))
+
+
+def test_an_option_that_makes_no_encoder_is_told(samples):
+    with pytest.raises(PipelineError, match="encoder 'mch' cannot be made: "):
+        fit(configured(samples, "nowidth", CONFIG.replace("width = 0.125", "width = nan")))
+
+
+def test_an_output_folder_that_is_a_file_is_refused(samples, tmp_path):
+    (tmp_path / "taken").touch()
+    config = configured(samples, "taken")
+    config = dataclasses.replace(config, output=dataclasses.replace(config.output, folder=str(tmp_path / "taken")))
+    with pytest.raises(PipelineError, match="taken is a file: a training needs a folder"):
+        fit(config)
 
 
 def test_a_configuration_survives_the_checkpoint(samples):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hyperframes.cli import _options, _show
+from hyperframes.errors import SinkError
 
 if TYPE_CHECKING:
     from hyperframes.neural.train import Evaluation
@@ -43,6 +44,10 @@ def evaluate(
     from hyperframes.neural.train import evaluate as evaluated
     from hyperframes.neural.train import read_config
 
+    if queue is not None and not queue.parent.is_dir():
+        raise SinkError(
+            f"cannot write {queue}: there is no folder {queue.parent}", sink=str(queue), hint="Make the folder first."
+        )
     found = evaluated(model, side=side, config=read_config(config) if config else None)
     if queue is not None:
         _write_queue(found, queue, top)

@@ -84,7 +84,7 @@ def read_table(
         raise SourceError(f"cannot read the table {path}: {error}", source=str(path)) from error
     if not rows:
         raise SourceError(f"the table {path} has no rows", source=str(path))
-    fields = [name for _, name, _, _ in string.Formatter().parse(source) if name]
+    fields = _columns_in(source)
     wanted = [*fields, label, *(c for group in groups for c in group.split("+")), *filter(None, (split, start, stop))]
     missing = sorted(set(wanted) - set(rows[0]))
     if missing:
@@ -114,6 +114,19 @@ def read_table(
             )
         )
     return found
+
+
+def _columns_in(source: str) -> list[str]:
+    """Return the columns that `source` names in braces."""
+    try:
+        names = [name for _, name, _, _ in string.Formatter().parse(source) if name is not None]
+    except ValueError:
+        names = [""]
+    if not all(name and not set(name) & set(".[") for name in names):
+        raise SourceError(
+            f"source {source!r} cannot be read: expected names of columns in braces, as in '{{file}}'", source=source
+        )
+    return names
 
 
 def _number(text: str, path: str | os.PathLike[str], line: int) -> int:

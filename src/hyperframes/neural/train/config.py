@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import json
+import math
 import re
 import tomllib
 import types
@@ -29,6 +30,8 @@ __all__ = [
     "TrainingConfig",
     "read_config",
 ]
+
+_MOST = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +85,9 @@ class DataConfig:
         good = len(self.limits) == 2 and self.limits[0] < self.limits[1]
         _require(good, "limits", f"limits are [low, high]: got {self.limits}")
         _require(len(self.sensor) in {0, 2}, "sensor", f"sensor is [rows, columns]: got {self.sensor}")
-        for name in ("frames", "stride", "bins"):
-            _require(getattr(self, name) >= 1, name, f"{name} is at least 1: got {getattr(self, name)}")
+        for name, most in (("frames", 4096), ("stride", 1 << 20), ("bins", 1024)):
+            value = getattr(self, name)
+            _require(1 <= value <= most, name, f"{name} is from 1 to {most:,}: got {value:,}")
         _require(self.turn >= 0, "turn", f"turn is at least 0 degrees: got {self.turn}")
         for name in ("validation", "test", "brightness", "zoom"):
             value = getattr(self, name)
@@ -131,9 +135,11 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch", "validate_every", "views"):
-            _require(getattr(self, name) >= 1, name, f"{name} is at least 1: got {getattr(self, name)}")
+            value, most = getattr(self, name), 1 << 16 if name == "batch" else _MOST
+            _require(1 <= value <= most, name, f"{name} is from 1 to {most:,}: got {value:,}")
         for name in ("seed", "warm_up", "weight_decay", "clip", "patience", "threads"):
             _require(getattr(self, name) >= 0, name, f"{name} is at least 0: got {getattr(self, name)}")
+        _require(self.seed <= _MOST, "seed", f"seed is at most {_MOST:,}: got {self.seed:,}")
         _require(self.warm_up <= self.steps, "warm_up", f"warm_up is at most steps: got {self.warm_up}")
         good = 0 <= self.floor <= self.learning_rate and self.learning_rate > 0
         _require(good, "learning_rate", f"learning_rate is above 0 and at least floor: got {self.learning_rate}")
@@ -307,7 +313,7 @@ def _mismatch(kind: Any, value: Any) -> str | None:
     if origin is Literal:
         return None if value in inside else "one of " + ", ".join(map(str, inside))
     if origin is list:
-        words = {str: "texts", int: "whole numbers", float: "numbers"}[inside[0]]
+        words = {str: "texts", int: "whole numbers", float: "finite numbers"}[inside[0]]
         good = isinstance(value, list) and all(_mismatch(inside[0], item) is None for item in value)
         return None if good else f"a list of {words}"
     if origin is dict:
@@ -316,6 +322,8 @@ def _mismatch(kind: Any, value: Any) -> str | None:
     if kind is Any or isinstance(kind, types.GenericAlias):
         return None
     fits = isinstance(value, int | float) if kind is float else isinstance(value, kind)
+    if kind is float and fits and not math.isfinite(value):
+        return "a finite number"
     if fits and (kind is bool or not isinstance(value, bool)):
         return None
     return {int: "a whole number", float: "a number", str: "text", bool: "true or false"}[kind]

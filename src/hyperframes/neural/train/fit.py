@@ -95,6 +95,10 @@ def fit(
         If it was interrupted; the last checkpoint was written.
     """
     folder = Path(config.output.folder)
+    if folder.exists() and not folder.is_dir():
+        raise PipelineError(
+            f"{folder} is a file: a training needs a folder", stage="output.folder", hint="Name another in [output]."
+        )
     start = _start(config, folder / "last.safetensors", resume)
     if config.train.threads:
         torch.set_num_threads(config.train.threads)

@@ -67,7 +67,7 @@ def make_classifier(config: TrainingConfig, classes: int) -> Classifier:
         torch.manual_seed(config.train.seed)
         try:
             return made(None if wanted is None else width_for(lambda width: made(width), int(wanted)))
-        except (TypeError, FrameError) as error:
+        except (TypeError, ValueError, OverflowError, RuntimeError, FrameError) as error:
             raise PipelineError(f"encoder {name!r} cannot be made: {error}", stage="model.options") from error
 
 

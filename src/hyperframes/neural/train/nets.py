@@ -46,7 +46,7 @@ def _made(config: TrainingConfig, make: Callable[..., nn.Module], **given: Any) 
         torch.manual_seed(config.train.seed)
         try:
             return make(**options)
-        except TypeError as error:
+        except (TypeError, ValueError, OverflowError, RuntimeError) as error:
             raise PipelineError(
                 f"a net for {config.model.task} cannot be made: {error}", stage="model.options"
             ) from error
