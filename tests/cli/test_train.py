@@ -74,5 +74,5 @@ def test_what_is_no_model_is_told(call, tmp_path):
 
 def test_a_queue_that_cannot_be_written_is_told_before_the_work(call, tmp_path):
     outcome = call("evaluate", tmp_path / "none.safetensors", "--queue", tmp_path / "no" / "queue.csv")
-    assert outcome.code == 1
+    assert outcome.code == 2
     assert "there is no folder" in outcome.error
