@@ -32,10 +32,6 @@ STALE_PERIODS, STALE_LEAST_NS = 3, SPATIAL_LEAST_NS
 """Without a frame for so many periods, and at least as long as an instant waits, a stream is stale: nobody waits for it."""
 
 
-WOKEN_EVERY = 2
-"""Pieces of memory given back for which those who wait for it are woken once."""
-
-
 class Thinning:
     """Which frames are taken while a run is degraded: all of them, or every second one."""
 
@@ -46,13 +42,7 @@ class Thinning:
 
 
 class Room:
-    """Where writers wait for memory to be given back.
-
-    Notes
-    -----
-    They are woken for every second piece of memory: tens of them would be woken for each instant, to write one frame. Whoever
-    waits has found at least three pieces taken, so that a second one always comes.
-    """
+    """Where writers wait for memory to be given back."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -64,8 +54,7 @@ class Room:
         """Take note that memory was given back."""
         with self._changed:
             self.count += 1
-            if self.is_open or self.count % WOKEN_EVERY == 0:
-                self._changed.notify_all()
+            self._changed.notify_all()
 
     def open(self) -> None:
         """Let nobody wait any more."""
