@@ -347,7 +347,7 @@ def _draw(folder: Path, tensor: HyperTensor, net: nn.Module, seen: _Seen) -> tup
 def _draw_warp(path: Path, warp: AdaptiveGridWarp, control: torch.Tensor, tensor: HyperTensor) -> Path:
     """Draw the offsets of the control points as arrows over the spatial map, a panel for each of them along w.
 
-    Arrows are made longer by a power of ten where all are short, and the picture says by which.
+    Where all are short, arrows are made 2, 5, 10, ... times as long, and the picture says so.
     """
     try:
         import matplotlib as mpl
@@ -362,7 +362,8 @@ def _draw_warp(path: Path, warp: AdaptiveGridWarp, control: torch.Tensor, tensor
     moved = control[0].float().numpy()
     scale = np.array([(width - 1) / 2, (height - 1) / 2])
     longest = float(np.abs(moved[:2].T * scale).max())
-    longer = 10.0 ** max(0, math.floor(-math.log10(longest))) if longest > 1e-9 else 1.0
+    longer = max((k * 10.0**n for n in range(9) for k in (1, 2, 5) if k * 10.0**n * longest <= 1), default=1.0)
+    longer = longer if longest > 1e-9 else 1.0
     figure = Figure(figsize=(3.2 * times, 3.6), layout="constrained")
     background = tensor.pictures().get("space")
     for k, axis in enumerate(np.atleast_1d(figure.subplots(1, times))):

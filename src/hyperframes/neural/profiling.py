@@ -23,7 +23,7 @@ class Cost:
     milliseconds: float
     """Of itself, without the operators that it calls; of the accelerator where the network is on one."""
     allocated_bytes: int
-    """That it asked for, all calls together; freed or not."""
+    """That it and the operators that it calls asked for and did not give back, all calls together."""
 
 
 @torch.no_grad()
@@ -44,7 +44,7 @@ def profiled(net: nn.Module, x: torch.Tensor) -> tuple[Cost, ...]:
     found = []
     for event in seen.key_averages():
         time = event.self_device_time_total if accelerated else event.self_cpu_time_total
-        memory = event.self_device_memory_usage if accelerated else event.self_cpu_memory_usage
+        memory = event.device_memory_usage if accelerated else event.cpu_memory_usage
         if event.key.startswith("aten::"):
             found.append(Cost(event.key.removeprefix("aten::"), event.count, time / 1e3, max(0, memory)))
     return tuple(sorted(found, key=lambda cost: -cost.milliseconds))
