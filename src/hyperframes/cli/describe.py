@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hyperframes.cli import _options, _show
-from hyperframes.drivers.quantity import count_text
 from hyperframes.errors import FrameError, SourceError
 
 if TYPE_CHECKING:
@@ -98,6 +97,7 @@ def describe(
     """
     from hyperframes.cli import _build
     from hyperframes.cli._progress import watched
+    from hyperframes.drivers.quantity import count_text
     from hyperframes.semantic import Anchors, find_anchors, measure_sync, open_cache
     from hyperframes.semantic import describe as described
 
