@@ -124,7 +124,7 @@ def paced(name, size, count, cameras=1):
         assert warm.wait(60)
         time.sleep(0.5)
         live.remove_source("warm")
-        live._latencies.__init__()  # what warming up took is not asked for
+        live._tempo.latencies.__init__()  # what warming up took is not asked for
         began = time.perf_counter()
         for number, frame in enumerate(frames):
             time.sleep(max(0.0, began + number / RATE - time.perf_counter()))
