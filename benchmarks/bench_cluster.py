@@ -7,12 +7,10 @@ processes together and their ratios: on a machine that others use too, CPU secon
 
 import json
 import os
-import platform
 import statistics
 import sys
 import time
 from fractions import Fraction
-from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 
@@ -97,13 +95,10 @@ def keep(spent):
         ]
         for executor, found in spent.items()
     }
-    names = ("hyperframes-engine", "ray", "av", "numpy", "numba")
     told = {
         "workload": "cluster",
         "num_frames": spent["ray"][0][0].frames_in,
-        "when": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "machine": machine().describe(),
-        "versions": {"hyperframes": {"python": platform.python_version(), **{name: version(name) for name in names}}},
+        **machine().provenance("ray", "av", "numpy", "numba"),
         "rounds": rounds,
         "agreement": {
             "threads, 2 workers": {"reference": True, "num_frames": spent["threads"][0][0].frames_in},
