@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
-import logging
-import warnings
 from pathlib import Path  # noqa: TC003 - typer reads it
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from hyperframes.cli import _options, _show
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 __all__ = ["export"]
 
@@ -41,9 +35,10 @@ def export(
 
     Example: hyperframes export runs/fights/best.safetensors --to onnx
     """
+    from hyperframes.neural.calm import calm
     from hyperframes.neural.export import export as exported
 
-    with _calm():
+    with calm("torch.onnx"):
         found = exported(model, to, out, tolerance=tolerance)  # type: ignore[arg-type]  # checked there
     if as_json:
         print(json.dumps(dataclasses.asdict(found)))
@@ -52,17 +47,3 @@ def export(
     _show.tell("input", str(found.inputs))
     _show.tell("output", str(found.outputs))
     _show.tell("difference", f"{found.difference:.1e} of the greatest value")
-
-
-@contextlib.contextmanager
-def _calm() -> Iterator[None]:
-    """Keep what torch's exporter tells its developers from users: what it cannot do, it raises."""
-    logger = logging.getLogger("torch.onnx")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            yield
-        finally:
-            logger.setLevel(level)

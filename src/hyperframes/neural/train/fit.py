@@ -6,7 +6,6 @@ import dataclasses
 import signal
 import threading
 import time
-import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ import lightning
 import torch
 
 from hyperframes.errors import CancelledError, PipelineError, SourceError
+from hyperframes.neural.calm import calm
 from hyperframes.neural.curvature import curvature
 from hyperframes.neural.data import Sample
 from hyperframes.neural.metrics import ALARMS
@@ -109,7 +109,7 @@ def fit(
     watch = _Watch(task, config, folder, until, observe, start)
     began = time.perf_counter()
     if learner.first < until and not watch.finished:
-        with _calm(), watch.interruptible():
+        with calm("lightning.pytorch", "lightning.fabric"), watch.interruptible():
             _trainer(config, folder, until - learner.first, device, watch).fit(
                 learner, loader(task, learner.first, until)
             )
@@ -168,24 +168,6 @@ def _device(name: str) -> torch.device:
         return torch.device(name)
     except RuntimeError as error:
         raise PipelineError(f"train.device: no device is called {name!r}", got=name, hint="For example cpu.") from error
-
-
-@contextmanager
-def _calm() -> Iterator[None]:
-    """Keep what lightning tells its developers from users."""
-    import logging
-
-    loggers = [logging.getLogger(name) for name in ("lightning.pytorch", "lightning.fabric")]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.ERROR)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            yield
-        finally:
-            for logger, level in zip(loggers, levels, strict=True):
-                logger.setLevel(level)
 
 
 def _trainer(
