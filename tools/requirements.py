@@ -167,7 +167,7 @@ def unknown(rows: Rows, shown: dict[str, list[tuple[str, str]]]) -> list[str]:
 
 def page(rows: Rows, found: dict[str, list[str]], shown: dict[str, list[tuple[str, str]]]) -> str:
     """Return the text of docs/requirements.md."""
-    by_hand = {n for n in rows.context if n not in shown and n not in found}
+    by_hand = {n for n in rows.context if n not in shown}
     built = [n for n in rows.titles if n in shown]
     lines = [
         "# Requirements",

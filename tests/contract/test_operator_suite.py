@@ -38,6 +38,17 @@ class SizeBound(Copy):
         outputs[0].data[:] = inputs[0].core_data - inputs[0].core_data[0]
 
 
+class Remembering(Copy):
+    """It keeps what it saw last in a table of its module, not in a state."""
+
+    def apply(self, inputs, outputs, state, prepared):
+        outputs[0].data[:] = inputs[0].core_data - KEPT.get("last", 0)
+        KEPT["last"] = inputs[0].core_data[-1].copy()
+
+
+KEPT = {}
+
+
 class InPlace(Copy):
     def apply(self, inputs, outputs, state, prepared):
         inputs[0].data[:] += 1
@@ -103,11 +114,13 @@ def test_an_operator_that_keeps_to_the_rules_passes(check):
     getattr(_suite(Copy), check)()
 
 
+@pytest.mark.requirement("A75")
 @pytest.mark.parametrize(
     ("kind", "check", "message"),
     [
         (Lazy, "every_output_is_written", "frames, plane 0"),
         (SizeBound, "many_hyperframes_give_what_one_gives", "frames, plane 0"),
+        (Remembering, "many_hyperframes_give_what_one_gives", "frames, plane 0"),
         (InPlace, "frames_read_are_not_written", "read-only"),
         (Forgetful, "every_output_is_written", "a sequential operator returns its state"),
         (Amnesiac, "many_hyperframes_give_what_one_gives", "read-only"),

@@ -50,6 +50,7 @@ def in_steps_of(step):
 @pytest.mark.requirement("A40")
 @pytest.mark.requirement("A41")
 @pytest.mark.requirement("W1")
+@pytest.mark.requirement("X2")
 @given(lengths, sides, sides, how, st.booleans())
 def test_a_window_gives_what_it_gives_over_the_whole_sequence(count, before, after, options, streamed):
     frames = frames_of(count)

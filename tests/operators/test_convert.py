@@ -368,6 +368,7 @@ def test_other_fields_of_the_spec_stay():
 
 
 @pytest.mark.requirement("A10")
+@pytest.mark.requirement("X22")
 def test_tables_are_made_once_for_each_worker(monkeypatch):
     made = []
     table = convert_module.luma_tables

@@ -277,6 +277,7 @@ def test_reading_from_anywhere_equals_that_slice_of_the_whole(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.requirement("C36")
+@pytest.mark.requirement("X10")
 def test_chosen_frames_equal_those_of_a_whole_read(tmp_path):
     rng = np.random.default_rng(8)
     for kind, path in _long_and_varied(tmp_path):
