@@ -30,7 +30,10 @@ __all__ = ["Held", "TiledChain", "lent_part", "runs_in_tiles", "tile_bytes"]
 LEAST_SAMPLES = 4096
 """Of a plane: below, hyperframes are as good."""
 SHARES = 16
-"""Into how many tiles one stage alone is cut, whose kernel has smaller ones of its own: enough for idle workers to help."""
+"""Into how many tiles all planes of one stage alone are cut, whose kernel has smaller ones of its own.
+
+Enough for idle workers to help.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,18 +113,26 @@ class TiledChain:
     ) -> list[float]:
         """Fill `outs`, planes of the frames that the last stage makes; return the seconds spent in each stage."""
         found: list[list[float]] = []  # a list only grows, whichever thread adds to it
-        for plane, out in zip(source.planes, outs, strict=True):
-            made = [(source.first, source.first + len(plane)), *self._made[:-1]]
-            windows = [
-                _Window.of(stage.halo, core, held, self._num_frames, self._boundary)
-                for stage, core, held in zip(self._stages, self._made, made, strict=True)
-            ]
-            chain = _Plane(self._stages, self._dtypes, windows, _rows(plane), flat(out), self._fill)
+        made = [(source.first, source.first + len(source.planes[0])), *self._made[:-1]]
+        windows = [
+            _Window.of(stage.halo, core, held, self._num_frames, self._boundary)
+            for stage, core, held in zip(self._stages, self._made, made, strict=True)
+        ]
+        outs = tuple(map(flat, outs))
+        tile = -(-sum(out.shape[1] for out in outs) // (64 * SHARES)) * 64
+        chains = [
+            _Plane(self._stages, self._dtypes, windows, _rows(plane), out, self._fill, tile)
+            for plane, out in zip(source.planes, outs, strict=True)
+        ]
+        ends = list(itertools.accumulate(chain.num_tiles for chain in chains))
 
-            def part(start: int, stop: int, chain: _Plane = chain) -> None:
-                found.append(chain.run(start, stop))
+        def part(start: int, stop: int) -> None:
+            for chain, end in zip(chains, ends, strict=True):
+                begin = end - chain.num_tiles
+                if start < end and stop > begin:
+                    found.append(chain.run(max(start, begin) - begin, min(stop, end) - begin))
 
-            split(chain.num_tiles, part)
+        split(ends[-1], part)  # of all planes at once: handing work to helpers costs the same for a small one
         return [sum(spent) for spent in zip(*found, strict=True)]
 
 
@@ -144,6 +155,8 @@ class _Window:
         """Return the window around `core` of a stream of which the frames `held` are there."""
         read = (core[0] - halo.before, core[1] + halo.after)
         first, last = min(read[0], held[0]), max(read[1], held[1])
+        if first == held[0] and last == held[1]:  # nearly always
+            return cls(read[0] - first, read[1] - first, 0, last - first, ())
         beyond = np.array([p for p in range(*read) if not held[0] <= p < held[1]], np.int64)
         stand_in = boundary.source_index(beyond, held[1] if num_frames is None else num_frames)
         real = stand_in[stand_in >= 0]
@@ -179,6 +192,7 @@ class _Plane:
         source: Array | LentPlane,
         out: Array,
         fill: float,
+        tile: int,
     ) -> None:
         self._stages, self._dtypes, self._windows = stages, dtypes, windows
         self._source, self._out, self._fill = source, out, fill
@@ -186,23 +200,24 @@ class _Plane:
         self._brings = rows is not None
         self._apart = None if rows is None else windows[0].read_from(rows)
         self._samples = out.shape[1]
-        self._alone = len(stages) == 1 and (not self._brings or self._kernel_apart(out) is not None)
-        if self._alone:  # nothing is handed on
-            width = -(-self._samples // (64 * SHARES)) * 64
-        else:
+        self._kept = self._kernel_alone() if len(stages) == 1 else None
+        if self._kept is None:
             weight = sum(window.rows * dtype.itemsize for window, dtype in zip(windows, dtypes, strict=True))
-            width = tile_samples(weight + len(out) * out.itemsize, own_cache())
-        self._width = min(width, self._samples + self._samples % 2)
+            tile = tile_samples(weight + len(out) * out.itemsize, own_cache())
+        self._width = min(tile, self._samples + self._samples % 2)
         self.num_tiles = -(-self._samples // self._width)
 
     def run(self, start: int, stop: int) -> list[float]:
         """Take the tiles [start, stop) through all stages; return the seconds spent in each."""
-        kernels, rooms = self._kernels()
-        spent = [0.0] * len(kernels)
         began = time.perf_counter()
         first, last = start * self._width, min(stop * self._width, self._samples)
-        for left in range(first, last, last - first if self._alone else self._width):
-            right = last if self._alone else min(left + self._width, last)
+        if self._kept is not None:
+            self._kept(first, last, 0)
+            return [time.perf_counter() - began]
+        kernels, rooms = self._kernels()
+        spent = [0.0] * len(kernels)
+        for left in range(first, last, self._width):
+            right = min(left + self._width, last)
             for index, (kernel, room) in enumerate(zip(kernels, rooms, strict=True)):
                 if room is not None:
                     if index == 0:
@@ -216,6 +231,10 @@ class _Plane:
                 began = ended
         return spent
 
+    def _kernel_alone(self) -> SampleKernel | None:
+        """Return the kernel of a stage that is alone, which hands nothing on; None where frames are brought for it."""
+        return self._kernel_apart(self._out) if self._brings else self._kernel_over(0, self._source, self._out)
+
     def _kernel_apart(self, out: Array) -> SampleKernel | None:
         """Return the first stage's kernel for frames that lie apart, if it has one and they lie as it needs them."""
         operator = self._stages[0].operator
@@ -228,7 +247,6 @@ class _Plane:
         rooms += [self._room(index) for index in range(1, len(self._stages))]
         kernels = []
         for index, (stage, window) in enumerate(zip(self._stages, self._windows, strict=True)):
-            assert isinstance(stage.operator, Samplewise)
             out = self._out
             if index + 1 < len(rooms):
                 after, following = self._windows[index + 1], rooms[index + 1]
@@ -238,13 +256,17 @@ class _Plane:
             if kernel is None:
                 if index == 0 and self._brings:
                     rooms[0] = self._room(0)
-                rows = self._source if rooms[index] is None else rooms[index]
-                assert isinstance(rows, np.ndarray)
-                source = rows[window.start : window.stop]
-                source.flags.writeable = False  # as the kernels were compiled for
-                kernel = stage.operator.sample_kernel(source, out)
+                kernel = self._kernel_over(index, self._source if rooms[index] is None else rooms[index], out)
             kernels.append(kernel)
         return kernels, rooms
+
+    def _kernel_over(self, index: int, rows: Array | LentPlane | None, out: Array) -> SampleKernel:
+        operator, window = self._stages[index].operator, self._windows[index]
+        assert isinstance(operator, Samplewise)
+        assert isinstance(rows, np.ndarray)
+        source = rows[window.start : window.stop]
+        source.flags.writeable = False  # as the kernels were compiled for
+        return operator.sample_kernel(source, out)
 
     def _room(self, index: int) -> Array:
         return np.empty((self._windows[index].rows, self._width), self._dtypes[index])
