@@ -8,7 +8,7 @@ from tests.reference import temporal
 
 from hyperframes.errors import PipelineError
 from hyperframes.frames import FrameSpec
-from hyperframes.operators import temporal_mean
+from hyperframes.operators import cache_lines
 from hyperframes.operators.temporal_mean import TemporalMean, _magic, mean_kernel, row_kernel
 from hyperframes.testing.operators import random_planes, run_split
 
@@ -67,7 +67,7 @@ def test_means_written_past_the_cache_are_the_same_wherever_lines_of_it_begin(
         first = -memory.__array_interface__["data"][0] % 64 + 2 * begin
         out = memory[first : first + count * 1280].reshape(count, 1280)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(temporal_mean, "PASSING_BYTES", least)
+            patch.setattr(cache_lines, "PASSING_BYTES", least)
             mean_kernel(source, out, num_frames)(start, stop, shift)
         outs.append(out.copy())
     np.testing.assert_array_equal(outs[0], outs[1])

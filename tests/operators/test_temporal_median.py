@@ -10,6 +10,8 @@ from tests.reference import temporal
 
 from hyperframes.errors import PipelineError
 from hyperframes.frames import FrameSpec
+from hyperframes.operators import cache_lines
+from hyperframes.operators.median_lines import median_kernel
 from hyperframes.operators.temporal_median import TemporalMedian
 from hyperframes.testing.operators import random_planes, run_split
 
@@ -54,6 +56,39 @@ def test_a_nan_anywhere_in_the_window_gives_nan_and_nothing_else_does(radius):
     got = run_split(TemporalMedian(radius), [rows], np.arange(len(rows)), spec, size=99)["frames"].data[radius]
     assert np.isnan(got[:-1]).all()
     assert got[-1] == np.inf
+
+
+@given(
+    st.sampled_from([1, 2, 3]),
+    st.integers(1, 9),
+    st.integers(0, 63),
+    st.sampled_from([1, 63, 64, 65, 640, 1000]),
+    st.integers(0, 200),
+    st.integers(0, 200),
+    st.sampled_from([0, 1, 64, 66]),
+    st.integers(0, 1000),
+)
+def test_medians_of_frames_that_lie_apart_are_right_wherever_lines_of_the_cache_begin(
+    radius, count, begin, samples, start, more, shift, seed
+):
+    """Rows of results begin `begin` bytes after a line; nothing but the range, `shift` on, is written."""
+    rng = np.random.default_rng(seed)
+    start = min(start, samples)
+    stop = min(samples, start + more)
+    frames = [rng.integers(0, 256, samples, np.uint8) for _ in range(count + 2 * radius)]
+    frames[-1] = frames[0]  # a stand-in
+    rows = np.array([frame.__array_interface__["data"][0] for frame in frames])
+    expected = np.zeros((count, 1280), np.uint8)
+    for j in range(count):
+        window = np.sort(frames[j : j + 2 * radius + 1], axis=0)
+        expected[j, start + shift : stop + shift] = window[radius, start:stop]
+    for least in (0, 1 << 40):
+        memory = np.zeros(count * 1280 + 128, np.uint8)
+        out = memory[-memory.__array_interface__["data"][0] % 64 + begin :][: count * 1280].reshape(count, 1280)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(cache_lines, "PASSING_BYTES", least)
+            median_kernel(rows, out, radius)(start, stop, shift)
+        np.testing.assert_array_equal(out, expected)
 
 
 def test_complex_numbers_have_no_order():

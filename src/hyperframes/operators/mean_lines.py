@@ -1,9 +1,8 @@
 """Means of bytes a cache line at a time, written past the cache: for results that are larger than it.
 
-A store to memory that is not in the cache reads its line first. Stores that are marked as not to be used again soon do
-not, which saves up to a third of what passes between a core and memory. Numba has no word for them, so the innermost step
-is written in the compiler's own language, as vectors of 32 numbers of 16 bits, each of which holds two neighbouring samples.
-Nor has it one for frames that lie anywhere: they are handed over as addresses.
+Numba has no word for stores that pass the cache, so the innermost step is written in the compiler's own language, as vectors
+of 32 numbers of 16 bits, each of which holds two neighbouring samples. Nor has it one for frames that lie anywhere: they
+are handed over as addresses.
 """
 
 from __future__ import annotations
@@ -18,14 +17,15 @@ from numba.extending import intrinsic
 from numba.np.numpy_support import carray
 
 from hyperframes.kernels import kernel
+from hyperframes.operators.cache_lines import LINE_BYTES, mark_passing
 
 if TYPE_CHECKING:
     from hyperframes.frames import Array
 
-__all__ = ["LINE", "four_lines", "pairs_at", "settle"]
+__all__ = ["LINE", "four_lines", "pairs_at"]
 
-LINE: Final = 32
-"""Numbers of 16 bits in a cache line of 64 bytes."""
+LINE: Final = LINE_BYTES // 2
+"""Numbers of 16 bits in a cache line."""
 
 _I32 = ir.IntType(32)
 _LINE = ir.VectorType(ir.IntType(16), LINE)
@@ -56,9 +56,7 @@ class _Lines:  # pragma: no cover - runs inside the compiler
 
     def store_past(self, line: Any, argument: int, at: Any) -> None:
         """Store to a place at the start of a line of memory that is not to be used again soon."""
-        stored = self.builder.store(line, self.place(argument, at))
-        stored.align = 2 * LINE
-        stored.set_metadata("nontemporal", self.builder.module.add_metadata([_I32(1)]))
+        mark_passing(self.builder, self.builder.store(line, self.place(argument, at)))
 
     def halves(self, argument: int, at: Any) -> tuple[Any, Any]:
         """Return the first and the second samples of the pairs in a line."""
@@ -117,16 +115,6 @@ def _type_four(
     return types.void(*arrays, at, factor), emit
 
 
-def _type_settle(context: Any) -> Any:  # pragma: no cover - runs inside the compiler
-    """Tell numba how to wait until what was written past the cache is there for everybody."""
-
-    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        builder.fence("seq_cst")
-        return context.get_dummy_value()
-
-    return types.void(), emit
-
-
 def _type_place(context: Any, address: Any) -> Any:  # pragma: no cover - runs inside the compiler
     """Tell numba that a number is a place in memory."""
 
@@ -137,7 +125,6 @@ def _type_place(context: Any, address: Any) -> Any:  # pragma: no cover - runs i
 
 
 four_lines: Any = intrinsic(_type_four)
-settle: Any = intrinsic(_type_settle)
 _place: Any = intrinsic(_type_place)
 
 

@@ -15,7 +15,8 @@ from numba.extending import intrinsic
 from hyperframes.kernels import kernel
 from hyperframes.operators._planes import TILE, check_count, frame_spec
 from hyperframes.operators.base import Contract, State, View, Worker, frames_out
-from hyperframes.operators.mean_lines import LINE, four_lines, pairs_at, settle
+from hyperframes.operators.cache_lines import parted, settle
+from hyperframes.operators.mean_lines import LINE, four_lines, pairs_at
 from hyperframes.operators.samplewise import SampleKernel, Samplewise, flat
 from hyperframes.packing import Halo, Hyperframe, LentPlane
 
@@ -102,8 +103,6 @@ class TemporalMean(Samplewise):
 
 PAIRS = TILE // 4
 """Pairs of samples whose frames, sums and means stay in a core's own cache."""
-PASSING_BYTES = 4 << 20
-"""Results of one plane from here on are written past the cache."""
 FEW_COLUMNS = 1024
 """Rows with fewer samples are averaged along time: one after another they are too short for vector instructions."""
 FLOATS = ("float32", "float64")
@@ -170,28 +169,13 @@ def mean_kernel(source: Array, out: Array, num_frames: int) -> SampleKernel:
 def _pair_kernel(rows: Array, out: Array, num_frames: int, factor: int) -> SampleKernel:
     """Return the kernel for uint8 frames that lie from the addresses `rows` on, of an even number of samples."""
     means = out.view(np.uint16)
-    lead = _lead(means)
 
     def run(start: int, stop: int, shift: int) -> None:
         start, stop, shift = -(-start // 2), -(-stop // 2), shift // 2  # an odd border goes to the range before it
-        head = stop if lead is None else min(stop, start + (lead - start - shift) % LINE)
-        tail = head + (stop - head) // LINE * LINE
-        for left, right, past in ((start, head, False), (head, tail, True), (tail, stop, False)):
-            if left < right:
-                _running_pairs(rows, means, num_frames, factor, left, right, shift, PAIRS, past)
+        for left, right, past in parted(means, start + shift, stop + shift):
+            _running_pairs(rows, means, num_frames, factor, left - shift, right - shift, shift, PAIRS, past)
 
     return run
-
-
-def _lead(means: Array) -> int | None:
-    """Return at which number a line of the cache begins in every row of `means`; None where it is not worth passing it.
-
-    Small results are soon read again by the next stage.
-    """
-    if means.nbytes < PASSING_BYTES or means.strides[0] % (2 * LINE):
-        return None
-    address: int = means.__array_interface__["data"][0]
-    return -address // 2 % LINE
 
 
 def _magic(divisor: int, bits: int, shift: int) -> int | None:

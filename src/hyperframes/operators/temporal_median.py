@@ -10,8 +10,9 @@ import numpy as np
 from hyperframes.kernels import kernel
 from hyperframes.operators._planes import TILE, check_count, frame_spec
 from hyperframes.operators.base import Contract, frames_out
+from hyperframes.operators.median_lines import RADII, median_kernel
 from hyperframes.operators.samplewise import SampleKernel, Samplewise
-from hyperframes.packing import Halo
+from hyperframes.packing import Halo, LentPlane
 
 if TYPE_CHECKING:
     from hyperframes.frames import Array, Spec
@@ -30,7 +31,8 @@ class TemporalMedian(Samplewise):
     Notes
     -----
     Windows of 3, 5 and 7 frames run as networks of minima and maxima, which processors do on many samples at once;
-    longer ones are partitioned in tiles of pixels.
+    longer ones are partitioned in tiles of pixels. Of bytes, neighbouring windows share what they have in common: five
+    minima and maxima a sample for 5 frames instead of ten.
 
     References
     ----------
@@ -63,10 +65,19 @@ class TemporalMedian(Samplewise):
         check_count(self.name, "radius", self.radius, 0, 512)
         return Contract((frames_out(inputs),), self.halo)
 
+    def apart_kernel(self, source: LentPlane, out: Array) -> SampleKernel | None:
+        """Return the kernel for bytes, of which it needs to know the addresses only."""
+        if source.dtype != np.uint8 or self.radius not in RADII:
+            return None
+        return median_kernel(source.addresses, out, self.radius)
+
     def sample_kernel(self, source: Array, out: Array) -> SampleKernel:
         """Return the kernel: row t of `out` becomes the median of rows [t, t + 2 radius] of `source`."""
+        if source.dtype == np.uint8 and self.radius in RADII:
+            first = source.__array_interface__["data"][0]
+            return median_kernel(first + source.strides[0] * np.arange(len(source)), out, self.radius)
         radius, network = self.radius, {1: _median_3, 2: _median_5, 3: _median_7}.get(self.radius)
-        compiled = source.dtype in (np.uint8, np.uint16, np.float32)  # the others are too rare
+        compiled = source.dtype in (np.uint16, np.float32)  # the others are too rare
         if network is not None and compiled:
             tile = 4 * TILE // source.dtype.itemsize
             return lambda start, stop, shift: network(source, out, start, stop, shift, tile)
