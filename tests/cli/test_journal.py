@@ -41,6 +41,11 @@ def test_conditions_leave_out_the_rest(path, capsys):
     assert said.splitlines()[-1] == "1 hyperframe; frames: 8 dropped (expired), 2 dropped (late)"
 
 
+def test_a_condition_that_nothing_meets_is_told(path, capsys):
+    assert exit_code_of(app, ["journal", str(path), "--where", "stream = cam9"]) == 0
+    assert capsys.readouterr().out == "nothing meets the condition: stream = cam9\n"
+
+
 def test_json_is_one_value(path, capsys):
     assert exit_code_of(app, ["journal", str(path), "--json", "--where", "reason = late"]) == 0
     told = json.loads(capsys.readouterr().out)

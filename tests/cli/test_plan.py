@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -68,6 +70,27 @@ def test_a_range_plans_only_those_frames_and_reads_beyond_them(call, array):
 def test_counting_makes_the_length_of_a_video_exact(call, clip):
     told = planned(call, clip, "--count")
     assert (told["total_frames"], told["exact"]) == (40, True)
+
+
+def test_a_length_that_nothing_says_is_counted(call, tmp_path):
+    events = np.zeros(60, [("t", "i8"), ("x", "i2"), ("y", "i2"), ("p", "i1")])
+    events["t"] = np.arange(60) * 1000  # microseconds
+    np.savez(tmp_path / "dvs.npz", **{name: events[name] for name in "txyp"})
+    told = planned(call, "dvs.npz?window=10ms&sensor=8,8", "--size", "2")
+    assert (told["total_frames"], told["exact"]) == (6, True)
+    assert [row["core"] for row in told["hyperframes"]] == [[0, 2], [2, 4], [4, 6]]
+
+
+def test_a_pipe_is_not_used_up_by_a_plan(call, clip, tmp_path):
+    assert call("run", clip, "film.y4m").code == 0
+    command = [sys.executable, "-m", "hyperframes", "plan", "-"]
+    with (tmp_path / "film.y4m").open("rb") as pipe:
+        done = subprocess.run(command, stdin=pipe, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == [
+        "error: standard input does not say how many frames it has, and counting would use it up",
+        "hint: Name a file; or count all the same: hyperframes plan ... --count",
+    ]
 
 
 def test_the_table_has_a_row_for_each_hyperframe_and_a_summary(call, array):

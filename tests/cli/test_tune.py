@@ -39,7 +39,7 @@ def test_the_table_has_a_row_a_size_and_says_where_things_are(call, array, tmp_p
     lines = outcome.out.splitlines()
     assert lines[0].split()[0] == "size"
     assert [line.split()[0] for line in lines[1:3]] == ["3", "5"]
-    assert "the smallest size within 3% of the best" in outcome.out
+    assert "the smallest size within 3 % of the best" in outcome.out
     assert f"kept for --size auto in {tmp_path / 'cache'}" in outcome.out
     assert (tmp_path / "tune.html").stat().st_size > 4000
 

@@ -390,6 +390,6 @@ def test_the_report_lists_the_sizes_that_a_run_changed_to():
     recorder = Recorder()
     seconds = feed(recorder, [MS] * 10)
     result = result_of(recorder, seconds, size=256, sizes=((0, 64), (320, 256)))
-    assert "of 64, 256 from frame 320, halo 2 + 1" in result.report().to_html()
+    assert "of 64, 256 from frame 320, halo 2&nbsp;+&nbsp;1" in result.report().to_html()
     assert "10 hyperframes of 64 to 160 frames" in str(result)
     assert result.report().to_json()["run"]["sizes"] == [{"frame": 0, "size": 64}, {"frame": 320, "size": 256}]

@@ -28,7 +28,7 @@ def test_the_picture_shows_the_middle_of_each_span(hits, tmp_path):
     assert write_sheet(hits, tmp_path / "sheet.png") == []
     sheet = cv2.cvtColor(cv2.imread(str(tmp_path / "sheet.png")), cv2.COLOR_BGR2RGB)
     for number, hit in enumerate(hits):
-        pixel = sheet[12 + 90, 12 + number * 332 + 160].astype(int)
+        pixel = sheet[40 + 12 + 90, 12 + number * 332 + 160].astype(int)
         assert np.abs(pixel - SHOWN[int(hit.start_seconds)]).max() < 5
 
 
@@ -40,23 +40,34 @@ def test_the_page_holds_its_pictures_and_escapes_names(hits, tmp_path):
     first = re.search(r"base64,([^\"]+)", page)[1]
     picture = cv2.imdecode(np.frombuffer(base64.b64decode(first), np.uint8), cv2.IMREAD_COLOR)[:, :, ::-1]
     assert np.abs(picture[90, 160].astype(int) - SHOWN[2]).max() < 5
-    assert "2.00 to 3.00 s" in page
+    assert "2.00 to 3.00 s, score 0.800" in page
+    assert "3 spans, most alike first; the score is a cosine" in page
+    assert "prefers-color-scheme:dark" in page
+
+
+def test_a_picture_has_its_title_and_says_when_nothing_was_found(hits, tmp_path):
+    write_sheet(hits, tmp_path / "named.png", title="like film.mp4@2")
+    write_sheet([], tmp_path / "none.png", title="like film.mp4@2")
+    named, none = (cv2.imread(str(tmp_path / name)) for name in ("named.png", "none.png"))
+    assert named[:40].min() < 100  # ink
+    assert (named[:40, : none.shape[1]] == none[:40]).all()
+    assert none[52:].min() < 100
 
 
 def test_of_a_copy_the_instant_is_shown(hits, tmp_path):
     copy = hits[0]._replace(start_seconds=0.0, stop_seconds=3.0, at_seconds=0.5)
     write_sheet([copy], tmp_path / "sheet.png")
     sheet = cv2.imread(str(tmp_path / "sheet.png"))
-    assert np.abs(sheet[12 + 90, 12 + 160].astype(int) - SHOWN[0]).max() < 5
+    assert np.abs(sheet[40 + 12 + 90, 12 + 160].astype(int) - SHOWN[0]).max() < 5
     write_sheet([copy], tmp_path / "sheet.html")
-    assert "a copy, at 0.5 s   0.800" in (tmp_path / "sheet.html").read_text()
+    assert "the same or a copy, at 0.5 s, score 0.800" in (tmp_path / "sheet.html").read_text()
 
 
 def test_a_source_that_is_gone_is_grey_and_told(hits, tmp_path):
     gone = Hit(str(tmp_path / "gone.mp4"), 0.0, 1.0, 0.5, "x")
     (warning,) = write_sheet([gone, hits[0]], tmp_path / "sheet.png")
     assert "no picture of" in warning
-    assert (cv2.imread(str(tmp_path / "sheet.png"))[100, 100] == 96).all()
+    assert (cv2.imread(str(tmp_path / "sheet.png"))[140, 100] == 96).all()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["sheet.png"]
 
 

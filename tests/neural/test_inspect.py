@@ -97,6 +97,20 @@ def test_curvature_is_shown_from_black_to_white():
     assert shown[0, 1, 0] > shown[0, 1, 2]  # red before blue
 
 
+def test_a_caption_stands_above_a_picture_and_over_each_panel():
+    picture = np.full((32, 520), 128, np.uint8)
+    sheet = pictures.captioned(picture, "curvature", ["slice 1 of 2", "slice 2 of 2"])
+    top = len(sheet) - 32 - 8
+    assert (sheet[top : top + 32, 8:528] == 128).all()
+    assert sheet.shape[2] == 3
+    first, second = sheet[22:top, :260], sheet[22:top, 260:]
+    assert first.min() < 100
+    assert second.min() < 100
+    narrow = pictures.captioned(picture[:, :16], "a title that is wider than its picture")
+    assert narrow.shape[1] > 200
+    assert (narrow[:, -8:] == 255).all()  # the title is not cut off
+
+
 @pytest.mark.requirement("D95", "D110", "D111", "D130")
 def test_a_trained_model_is_drawn_and_judged(samples, tmp_path):  # noqa: F811 - the fixture
     from hyperframes.neural.inspect import inspect

@@ -231,7 +231,7 @@ def test_a_timeout_before_the_size_can_fill_is_warned_of():
 def test_workers_that_are_nearly_always_busy_are_warned_of():
     answer = budget_for_size(LiveLoad(fps=30, infer_base=0.24), 8)
     assert answer.feasible
-    assert answer.warnings == ("the workers are busy 90% of the time: above 80% waiting grows fast",)
+    assert answer.warnings == ("the workers are busy 90 % of the time: above 80 % waiting grows fast",)
 
 
 def test_a_rate_that_cannot_be_kept_is_a_reason():

@@ -501,7 +501,7 @@ def test_y4m_comes_from_the_standard_input(tmp_path):
     with open(path, "rb") as file:
         done = subprocess.run([sys.executable, "-c", program], stdin=file, capture_output=True, timeout=60, check=False)
     assert done.stdout == b"".join(expected)
-    assert done.stderr.decode().strip() == "'pipe:0' can be read only once: it is a pipe"
+    assert done.stderr.decode().strip() == "'standard input' can be read only once: it is a pipe"
 
 
 def test_pipes_are_neither_counted_nor_read_twice(tmp_path):

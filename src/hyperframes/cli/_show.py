@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 import traceback
 import warnings
@@ -149,7 +150,23 @@ def console(file: TextIO | None = None) -> Any:
     from rich.console import Console
 
     file = file or sys.stdout
-    return Console(file=file, highlight=False, width=None if file.isatty() else PIPED_COLUMNS)
+    if file.isatty():
+        return Console(file=file, highlight=False)
+    return Console(file=_Unpadded(file), highlight=False, width=PIPED_COLUMNS)  # type: ignore[arg-type]  # it writes
+
+
+class _Unpadded:
+    """A file to which lines go without the spaces that tables fill them up with."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+
+    def write(self, text: str) -> int:
+        self._file.write(re.sub(r"[ ]+(?=\n)", "", text))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
 
 
 def told(error: BaseException) -> Told:

@@ -55,7 +55,7 @@ def anchors(
     for warning in found.warnings:
         _show.tell("warning", warning)
     shown = found.cuts if cuts else found.anchors
-    rows = [{"seconds": a.seconds, "weight": round(a.weight, 6), "kind": a.kind} for a in shown]
+    rows = [{"seconds": round(a.seconds, 9), "weight": round(a.weight, 6), "kind": a.kind} for a in shown]
     print(json.dumps(rows))
     if plot is not None:
         written = plot_timeline(found, plot, source)

@@ -221,7 +221,10 @@ def _print(answer: Any, load: Any, allowed: float | None) -> None:
 
 
 def _stages(answer: Any, load: Any) -> list[tuple[str, float, str]]:
+    from hyperframes.drivers.quantity import count_text
+
     size, stages = answer.size, answer.latency
+    frames = count_text(size, "frame")
     around = load.halo_before + load.halo_after
     ahead = f" + {load.halo_after} of halo" if load.halo_after else ""
     fill = f"({size} - 1{ahead}) frames at {load.fps:g} frames/s"
@@ -231,8 +234,8 @@ def _stages(answer: Any, load: Any) -> list[tuple[str, float, str]]:
     rows = [
         ("pack", stages.pack, fill + cut),
         ("queue", stages.queue, busy),
-        ("prepare", stages.prepare, f"{size} frames, {load.prepare_discount:g} of the time alone"),
-        ("infer", stages.infer, f"{size} frames{halo}"),
+        ("prepare", stages.prepare, f"{frames}, {load.prepare_discount:g} of the time alone" if stages.prepare else ""),
+        ("infer", stages.infer, f"{frames}{halo}"),
         ("unpack", stages.unpack, ""),
     ]
     return [*rows, ("transport", stages.transport, "")] if stages.transport else rows

@@ -20,7 +20,12 @@ def export(
         typer.Argument(metavar="MODEL.safetensors", help="What 'hyperframes train' left, or weights of a network."),
     ],
     to: Annotated[
-        str, typer.Option("--to", metavar="onnx|openvino|torch", help="onnx and openvino need the extra export.")
+        str,
+        typer.Option(
+            "--to",
+            metavar="onnx|openvino|torch",
+            help="onnx needs the extra export; openvino reads the onnx file as it is.",
+        ),
     ],
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Default: the model's name with the format's suffix.")

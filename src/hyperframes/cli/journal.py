@@ -52,7 +52,7 @@ def journal(
         found = {name: reader.find(where, limit=limit or None) for name, reader in _named(readers).items()}
         runs = [(name, run) for name, reader in _named(readers).items() for run in reader.runs()]
         one = merged(found, limit=limit or None)
-        print(json.dumps(_as_json(runs, one), indent=2)) if as_json else _print(runs, one)
+        print(json.dumps(_as_json(runs, one), indent=2)) if as_json else _print(runs, one, where)
 
 
 def _paths(given: list[Path]) -> list[Path]:
@@ -94,7 +94,7 @@ def _as_json(runs: list[tuple[str, RunEntry]], found: Merged) -> dict[str, Any]:
     }
 
 
-def _print(runs: list[tuple[str, RunEntry]], found: Merged) -> None:
+def _print(runs: list[tuple[str, RunEntry]], found: Merged, where: str) -> None:
     from rich.table import Table
     from rich.text import Text
 
@@ -118,7 +118,9 @@ def _print(runs: list[tuple[str, RunEntry]], found: Merged) -> None:
         for _, row, name in sorted(entries, key=lambda entry: entry[0]):
             table.add_row(*map(Text, (*row, name) if several else row))
         _show.console().print(table)
-    print(_summary(found))
+    print(
+        _summary(found) if entries else f"nothing meets the condition: {where}" if where else "nothing is written yet"
+    )
     missing = sum(run.unwritten for _, run in runs)
     if missing:
         _show.tell(
@@ -167,4 +169,4 @@ def _summary(found: Merged) -> str:
     shown = len(found.hyperframes) + len(found.losses)
     total = found.num_hyperframes + found.num_losses
     cut = f"; the newest {shown} of {total} rows are shown" if shown < total else ""
-    return f"{count_text(found.num_hyperframes, 'hyperframe')}; frames: {', '.join(parts) or 'none'}{cut}"
+    return f"{count_text(found.num_hyperframes, 'hyperframe')}; frames: {', '.join(parts)}{cut}"

@@ -457,6 +457,8 @@ def progress_line(stats: dict[str, Any]) -> str:
 def _print(stats: dict[str, Any], file: TextIO) -> None:
     from rich.table import Table
 
+    from hyperframes.drivers.quantity import count_text
+
     table = Table(box=None, pad_edge=False)
     for name in ("stream", "captured", "delivered", "dropped", "why", "reconnects"):
         table.add_column(name, justify="left" if name in {"stream", "why"} else "right")
@@ -467,10 +469,10 @@ def _print(stats: dict[str, Any], file: TextIO) -> None:
         table.add_row(*map(str, (*row, stream["reconnects"])))
     _show.console(file).print(table)
     total = stats["latency_seconds"].get("total")
-    latency = f", latency p50 {1000 * total['p50']:.1f} ms, p99 {1000 * total['p99']:.1f} ms" if total else ""
+    latency = f"; latency p50 {1000 * total['p50']:.1f} ms, p99 {1000 * total['p99']:.1f} ms" if total else ""
     reasons = ", ".join(f"{count} {reason}" for reason, count in stats["sealed"].items())
     print(
         f"{stats['captured']} captured = {stats['delivered']} delivered + {sum(stats['dropped'].values())} dropped"
-        f" + {stats['in_flight']} in flight; {stats['hyperframes']} hyperframes ({reasons}){latency}",
+        f" + {stats['in_flight']} in flight; {count_text(stats['hyperframes'], 'hyperframe')} (sealed: {reasons}){latency}",
         file=file,
     )

@@ -32,7 +32,10 @@ def plan(
     layout: _options.Layout = None,
     range_: _options.FrameRange = None,
     rate: _options.Rate = None,
-    count: Annotated[bool, typer.Option("--count", help="Decode everything to know the exact length.")] = False,
+    count: Annotated[
+        bool,
+        typer.Option("--count", help="Decode everything to know the exact length; done anyway where nothing says it."),
+    ] = False,
     explain: Annotated[bool, typer.Option("--explain", help="Say why this size.")] = False,
     as_json: _options.Json = False,
     debug: _options.Debug = False,
@@ -109,19 +112,26 @@ def _told(setup: Setup, *, count: bool) -> dict[str, Any]:
 
 
 def _length(setup: Setup, *, count: bool) -> tuple[int, bool]:
-    """Return how many frames there are, and whether that is certain."""
+    """Return how many frames there are, and whether that is certain; count where nothing says it and nothing is lost."""
     from hyperframes.errors import PipelineError
 
-    sources = list(setup.sources.values())
-    if count:
-        return min(source.count() for source in sources), True
-    known = [source.num_frames for source in sources if source.num_frames is not None]
-    if len(known) < len(sources):
-        unknown = next(source for source in sources if source.num_frames is None)
-        raise PipelineError(
-            f"{unknown.name} does not say how many frames it has", hint="Count them: hyperframes plan ... --count"
-        )
-    return min(known), all(source.exact for source in sources)
+    lengths = []
+    for source in setup.sources.values():
+        if not source.bounded:
+            raise PipelineError(
+                f"{source.name} does not end by itself: a plan is for files and arrays",
+                got=source.name,
+                hint="For streams, hyperframes budget foretells size, queue and latency.",
+            )
+        if source.num_frames is None and not (count or source.rereadable):
+            raise PipelineError(
+                f"{source.name} does not say how many frames it has, and counting would use it up",
+                got=source.name,
+                hint="Name a file; or count all the same: hyperframes plan ... --count",
+            )
+        known = None if count else source.num_frames
+        lengths.append((source.count(), True) if known is None else (known, source.exact))
+    return min(length for length, _ in lengths), all(exact for _, exact in lengths)
 
 
 def _reasons(setup: Setup, memory: dict[str, int]) -> list[str]:

@@ -101,7 +101,6 @@ def _print(found: Sweep, profile: Path | None, plot: Path | None) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from hyperframes.drivers.quantity import number_text
     from hyperframes.tuning.sweep import summary
 
     console = _show.console()
@@ -110,15 +109,14 @@ def _print(found: Sweep, profile: Path | None, plot: Path | None) -> None:
     table.add_column("size", justify="right")
     for _, layout, count in columns:
         named = f"frames/s, workers {count}" + (f", {layout}" if len(found.layouts) > 1 else "")
-        for heading in (named, "+-", "per CPU s"):
+        for heading in (named, "deviation", "frames/CPU s"):
             table.add_column(heading, justify="right")
     for size in sorted({cell.size for cell in found.cells}):
         row: list[Any] = [str(size)]
         for _, layout, count in columns:
             cell = found.cell(size, count, layout)
             mark = "bold green" if cell.place == (found.layout, found.size, found.workers) else ""
-            numbers = (cell.frames_per_second, cell.deviation, cell.frames_per_cpu_second)
-            row += [Text(number_text(n) if cell.measurements else "-", mark) for n in numbers]
+            row += [Text(told, mark) for told in _cells(cell)]
         table.add_row(*row)
     console.print(table)
     console.print()
@@ -128,3 +126,13 @@ def _print(found: Sweep, profile: Path | None, plot: Path | None) -> None:
         console.print(f"  - kept for --size auto in {profile}", soft_wrap=True)
     if plot is not None:
         console.print(f"  - drawn in {plot}", soft_wrap=True)
+
+
+def _cells(cell: Cell) -> tuple[str, str, str]:
+    """Return frames a second, their deviation where there is more than one, and frames a second of processor time."""
+    from hyperframes.drivers.quantity import number_text
+
+    if not cell.measurements:
+        return "-", "-", "-"
+    deviation = number_text(cell.deviation) if len(cell.measurements) > 1 else "-"
+    return number_text(cell.frames_per_second), deviation, number_text(cell.frames_per_cpu_second)

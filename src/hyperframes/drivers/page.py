@@ -105,7 +105,7 @@ def _tiles(content: dict[str, Any]) -> str:
         (
             f"{run['hyperframes']:,}",
             "hyperframes",
-            f"of {_sizes_text(run)}, halo {halo['before']} + {halo['after']}",
+            f"of {_sizes_text(run)}, halo {halo['before']}&nbsp;+&nbsp;{halo['after']}",
         ),
         (f"{run['workers']:,}", "workers", f"{run['executor']}, {_busy_text(content)}"),
         (bytes_text(run["peak_memory_bytes"]), "peak memory", _planned_text(content)),
@@ -262,7 +262,7 @@ def _histogram(entry: dict[str, Any], colour: int) -> str:
     top, height, base = max(*counts, above, 1), 146, 178
     room = WIDTH - LEFT - RIGHT - 70  # the last 70 units are for what lies above
     each = room / len(counts)
-    parts = []
+    parts = ['<text class="tick" x="4" y="18">tasks</text>']
     for level in sorted({round(tick) for tick in _ticks(top, 3)}):
         y = base - level / top * height
         parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')

@@ -68,6 +68,19 @@ class Costs:
     fixed_seconds: float
     frame_seconds: float
 
+    def text(self, scale: float = 1.0) -> str:
+        """Return both as a clause, for frames that cost `scale` times as much.
+
+        Examples
+        --------
+        >>> Costs(0.004, 0.003).text(), Costs(0.0, 0.003).text()
+        ('a hyperframe costs 4 ms whatever its size and 3 ms a frame', 'a frame costs 3 ms, a hyperframe nothing that shows beside that')
+        """
+        frame = seconds_text(self.frame_seconds * scale)
+        if self.fixed_seconds < 1e-9:
+            return f"a frame costs {frame}, a hyperframe nothing that shows beside that"
+        return f"a hyperframe costs {seconds_text(self.fixed_seconds)} whatever its size and {frame} a frame"
+
 
 @dataclass(frozen=True, slots=True)
 class Profile:
@@ -305,7 +318,7 @@ def tuned_size(
         if num_frames is None or size * parallel <= max(num_frames, 1):
             measured = f"{count_text(workers, 'worker')}: {rate_text(profile.rates[workers])}"
             reason = f"tuned on {profile.created[:10]} with {measured}"
-            return SizeChoice(size, (reason, _costs_text(profile, workers, 1.0), _formula_text(profile, workers, 1.0)))
+            return SizeChoice(size, (reason, profile.costs_for(workers).text(), _formula_text(profile, workers, 1.0)))
     basis = profile or found.related
     if basis is None:
         return None
@@ -321,15 +334,7 @@ def tuned_size(
     )
     if scale != 1:
         reason += f" over frames of {bytes_text(basis.frame_bytes)}"
-    return SizeChoice(size, (reason, _costs_text(basis, workers, scale), _formula_text(basis, workers, scale)))
-
-
-def _costs_text(profile: Profile, workers: int, scale: float) -> str:
-    costs = profile.costs_for(workers)
-    return (
-        f"a hyperframe costs {seconds_text(costs.fixed_seconds)} whatever its size "
-        f"and {seconds_text(costs.frame_seconds * scale)} a frame"
-    )
+    return SizeChoice(size, (reason, basis.costs_for(workers).text(scale), _formula_text(basis, workers, scale)))
 
 
 def _formula_text(profile: Profile, workers: int, scale: float) -> str:

@@ -11,6 +11,8 @@ import cv2
 import numpy as np
 
 from hyperframes.drivers import run
+from hyperframes.drivers.page import document
+from hyperframes.drivers.quantity import count_text
 from hyperframes.errors import HyperframesError, SinkError
 from hyperframes.sources import open_source
 
@@ -24,7 +26,13 @@ if TYPE_CHECKING:
 __all__ = ["check_sheet_path", "write_sheet"]
 
 _SUFFIXES: Final = (".html", ".png")
-_WIDTH, _HEIGHT, _CAPTION, _GAP, _COLUMNS = 320, 180, 44, 12, 4
+_WIDTH, _HEIGHT, _CAPTION, _GAP, _COLUMNS, _TITLE, _SMALL = 320, 180, 44, 12, 4, 40, 0.45
+
+_STYLE: Final = (
+    "<style>.hits{display:grid;grid-template-columns:repeat(auto-fill,minmax(250px,1fr));gap:18px 12px;margin-top:22px}"
+    "figure{margin:0}figure img{display:block;width:100%;border-radius:6px;margin-bottom:4px}"
+    "figcaption{overflow-wrap:anywhere;font-size:14px}</style>"
+)
 
 
 def check_sheet_path(path: str | os.PathLike[str]) -> Path:
@@ -73,7 +81,7 @@ def write_sheet(hits: Sequence[Hit], path: str | os.PathLike[str], *, title: str
         except HyperframesError as error:
             warnings.append(f"no picture of {hit.source}: {error}")
             pictures.append(np.full((_HEIGHT, _WIDTH, 3), 96, np.uint8))
-    whole = _page(hits, pictures, title) if path.suffix.lower() == ".html" else _png(_sheet(hits, pictures))
+    whole = _page(hits, pictures, title) if path.suffix.lower() == ".html" else _png(_sheet(hits, pictures, title))
     partial = path.with_name(f".{path.name}.part")
     try:
         partial.write_bytes(whole)
@@ -114,23 +122,29 @@ def _captions(hit: Hit) -> tuple[str, str]:
     name = hit.source.rpartition("/")[2]
     place = f"{hit.start_seconds:.2f} to {hit.stop_seconds:.2f} s"
     if hit.at_seconds is not None:
-        place = f"a copy, at {hit.at_seconds:.1f} s"
-    return name if len(name) <= 40 else f"...{name[-37:]}", f"{place}   {hit.score:.3f}"
+        place = f"the same or a copy, at {hit.at_seconds:.1f} s"
+    return name if len(name) <= 40 else f"...{name[-37:]}", f"{place}, score {hit.score:.3f}"
 
 
-def _sheet(hits: Sequence[Hit], pictures: Sequence[Array]) -> Array:
+def _sheet(hits: Sequence[Hit], pictures: Sequence[Array], title: str) -> Array:
     rows = max(1, -(-len(hits) // _COLUMNS))
     columns = max(1, min(_COLUMNS, len(hits)))
     step_x, step_y = _WIDTH + _GAP, _HEIGHT + _CAPTION + _GAP
-    sheet = np.full((rows * step_y + _GAP, columns * step_x + _GAP, 3), 255, np.uint8)
+    sheet = np.full((_TITLE + rows * step_y + _GAP, columns * step_x + _GAP, 3), 255, np.uint8)
+    _write(sheet, title or "What was found", (_GAP, 34), 0.7)
+    if not hits:
+        _write(sheet, "nothing was found", (_GAP, _TITLE + _GAP + 16), _SMALL)
     for number, (hit, picture) in enumerate(zip(hits, pictures, strict=True)):
-        top, left = _GAP + number // _COLUMNS * step_y, _GAP + number % _COLUMNS * step_x
+        top, left = _TITLE + _GAP + number // _COLUMNS * step_y, _GAP + number % _COLUMNS * step_x
         sheet[top : top + _HEIGHT, left : left + _WIDTH] = picture
         for line, text in enumerate(_captions(hit)):
-            place = (left, top + _HEIGHT + 16 + 18 * line)
-            plain = text.encode("ascii", "replace").decode()  # the font has no other letters
-            cv2.putText(sheet, plain, place, cv2.FONT_HERSHEY_SIMPLEX, 0.45, (20, 20, 20), 1, cv2.LINE_AA)
+            _write(sheet, text, (left, top + _HEIGHT + 16 + 18 * line), _SMALL)
     return sheet
+
+
+def _write(sheet: Array, text: str, place: tuple[int, int], scale: float) -> None:
+    plain = text.encode("ascii", "replace").decode()  # the font has no other letters
+    cv2.putText(sheet, plain, place, cv2.FONT_HERSHEY_SIMPLEX, scale, (20, 20, 20), 1, cv2.LINE_AA)
 
 
 def _png(picture: Array) -> bytes:
@@ -151,15 +165,12 @@ def _page(hits: Sequence[Hit], pictures: Sequence[Array], title: str) -> bytes:
         name, facts = map(html.escape, _captions(hit))
         figures.append(
             f'<figure title="{html.escape(hit.source, quote=True)}"><img alt="{name}" '
-            f'src="data:image/jpeg;base64,{data}"><figcaption>{name}<br>{facts}</figcaption></figure>'
+            f'src="data:image/jpeg;base64,{data}"><figcaption>{name}<br><span class="quiet">{facts}</span></figcaption></figure>'
         )
-    style = (
-        "body{font:14px sans-serif;margin:16px}main{display:flex;flex-wrap:wrap;gap:12px}figure{margin:0;width:320px}"
-        "figcaption{overflow-wrap:anywhere}"
+    name = title or "What was found"
+    found = count_text(len(hits), "span")
+    header = (
+        f'{_STYLE}<p class="eyebrow">Hyperframes search</p><h1>{html.escape(name)}</h1>'
+        f'<p class="quiet">{found}, most alike first; the score is a cosine: 1 for the same</p>'
     )
-    name = html.escape(title or "What was found")
-    page = (
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{name}</title><style>{style}</style>'
-        f"<h1>{name}</h1><main>{''.join(figures) or 'Nothing.'}</main></html>"
-    )
-    return page.encode()
+    return document(f"{name} - Hyperframes search", header, f'<div class="hits">{"".join(figures)}</div>').encode()

@@ -15,6 +15,7 @@ from hyperframes.media.passthrough import Passthrough
 __all__ = ["Place", "has_alpha_beside", "passthrough_of"]
 
 _ATTACHED_PICTURE: Final = 0x0400  # AV_DISPOSITION_ATTACHED_PIC: cover art, not video
+_STDIN: Final = "pipe:0"
 _SNIFFED_BYTES: Final = 1 << 20
 
 
@@ -36,8 +37,8 @@ class Place:
 
     @property
     def name(self) -> str:
-        """The path or URL without credentials."""
-        return without_credentials(self.url)
+        """The path or URL without credentials, or what it stands for."""
+        return "standard input" if self.url == _STDIN else without_credentials(self.url)
 
     @property
     def is_file(self) -> bool:
@@ -139,6 +140,11 @@ class Place:
                     "has lost its index (the 'moov' box): the recording or copy was cut off before its end",
                     hint="Copy it again, or repair it with a tool that rebuilds 'moov' from a good file of the camera.",
                 )
+        if self.url == _STDIN:
+            return self.error(
+                "does not begin as YUV4MPEG2 does",
+                hint="Send that: ffmpeg -i IN -f yuv4mpegpipe - | hyperframes run - OUT",
+            )
         reason = getattr(error, "strerror", None) or str(error)
         return self.error(f"cannot be opened as a video: {reason}", hint="Check it with: ffprobe FILE")
 

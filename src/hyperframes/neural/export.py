@@ -104,7 +104,7 @@ def export(
 
 def _require(to: str) -> None:
     """Refuse a format whose packages are missing, before anything is read."""
-    needed = {"torch": (), "onnx": ("onnx", "onnxscript", "onnxruntime"), "openvino": ("openvino",)}[to]
+    needed = ("onnx", "onnxscript", "onnxruntime") if to == "onnx" else ()
     if any(importlib.util.find_spec(name) is None for name in needed):
         raise MissingExtraError(f"export to {to}", "export")
     if to == "openvino":

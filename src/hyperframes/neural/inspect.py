@@ -17,7 +17,7 @@ from hyperframes.frames import Clip
 from hyperframes.neural.curvature import curvature
 from hyperframes.neural.data import Sample
 from hyperframes.neural.layers import AdaptiveGridWarp, LocalManifoldAttention, TemporalGradientProjection
-from hyperframes.neural.pictures import animation, enlarged, hot, side_by_side
+from hyperframes.neural.pictures import animation, captioned, enlarged, hot, side_by_side
 from hyperframes.neural.profiling import Cost, profiled
 from hyperframes.neural.tensor import HyperTensor
 from hyperframes.neural.train.fit import load_model
@@ -331,17 +331,26 @@ def _draw(folder: Path, tensor: HyperTensor, net: nn.Module, seen: _Seen) -> tup
         drawn.append(path)
 
     if "space" in maps:
-        write("space.png", enlarged(maps["space"]))
+        title = "spatial channels, mean\nblack: least, white: greatest"
+        write("space.png", captioned(enlarged(maps["space"]), title))
     if "curvature" in maps:
-        write("curvature.png", side_by_side([enlarged(hot(one)) for one in maps["curvature"]]))
+        title = "curvature, a panel a time slice; black: 0, white: its 95th percentile and above"
+        panels = [enlarged(hot(one)) for one in maps["curvature"]]
+        write("curvature.png", captioned(side_by_side(panels), title, _slices(len(panels))))
     if "time" in maps:
-        write("time.png", side_by_side([enlarged(one) for one in maps["time"]]))
+        title = "temporal channels, mean, a panel a time slice; black: least, white: greatest"
+        panels = [enlarged(one) for one in maps["time"]]
+        write("time.png", captioned(side_by_side(panels), title, _slices(len(panels))))
         path = folder / "time.gif"
         path.write_bytes(animation(np.stack([enlarged(one) for one in maps["time"]])))
         drawn.append(path)
     if seen.offsets:
         drawn.append(_draw_warp(folder / "warp.png", *seen.offsets[0], tensor))
     return tuple(drawn)
+
+
+def _slices(count: int) -> list[str]:
+    return [f"slice {number + 1} of {count}" for number in range(count)]
 
 
 def _draw_warp(path: Path, warp: AdaptiveGridWarp, control: torch.Tensor, tensor: HyperTensor) -> Path:
@@ -364,7 +373,7 @@ def _draw_warp(path: Path, warp: AdaptiveGridWarp, control: torch.Tensor, tensor
     longest = float(np.abs(moved[:2].T * scale).max())
     longer = max((k * 10.0**n for n in range(9) for k in (1, 2, 5) if k * 10.0**n * longest <= 1), default=1.0)
     longer = longer if longest > 1e-9 else 1.0
-    figure = Figure(figsize=(3.2 * times, 3.6), layout="constrained")
+    figure = Figure(figsize=(max(6.4, 3.2 * times), 3.9), layout="constrained")
     background = tensor.pictures().get("space")
     for k, axis in enumerate(np.atleast_1d(figure.subplots(1, times))):
         if background is not None:
@@ -374,10 +383,12 @@ def _draw_warp(path: Path, warp: AdaptiveGridWarp, control: torch.Tensor, tensor
             x, y, longer * scale[0] * moved[0, k], longer * scale[1] * moved[1, k], along,
             angles="xy", scale_units="xy", scale=1, cmap="coolwarm", clim=_limits(moved), width=0.008,
         )  # fmt: skip
-        axis.set(title=f"w {k + 1} of {times}", xlim=(-0.5, width - 0.5), ylim=(height - 0.5, -0.5))
-    if longer > 1:
-        figure.suptitle(f"arrows {longer:g} times as long as offsets")
-    figure.colorbar(arrows, ax=figure.axes, label="along w", shrink=0.8)
+        axis.set(title=f"point {k + 1} of {times} in time", xlim=(-0.5, width - 0.5), ylim=(height - 0.5, -0.5))
+        axis.set(xlabel="column of the tensor", ylabel="row of the tensor")
+        axis.label_outer()
+    scaled = f", drawn {longer:g} times as long" if longer > 1 else ""
+    figure.suptitle(f"where the grid warp reads from: offsets of its control points{scaled}")
+    figure.colorbar(arrows, ax=figure.axes, label="offset in time (1: half the window)", shrink=0.8)
     figure.savefig(path, dpi=110)
     return path
 

@@ -10,12 +10,16 @@ import cv2
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from hyperframes.frames import Array
 
-__all__ = ["animation", "enlarged", "hot", "side_by_side"]
+__all__ = ["animation", "captioned", "enlarged", "hot", "side_by_side"]
 
 _SHOWN_PX = 256
 _FRAMES_A_SECOND = 5
+_LINE_PX, _MARGIN_PX = 22, 8
+_INK = (30, 30, 30)
 
 
 def hot(values: Array) -> Array:
@@ -34,6 +38,30 @@ def side_by_side(pictures: list[Array], gap: int = 4) -> Array:
     widths = [(0, 0), (0, gap), *[(0, 0)] * (pictures[0].ndim - 2)]
     row = [np.pad(one, widths, constant_values=255) for one in pictures[:-1]]
     return np.hstack([*row, pictures[-1]])
+
+
+def captioned(picture: Array, title: str, panels: Sequence[str] = ()) -> Array:
+    """Return a picture (H, W) or (H, W, 3) on white, RGB, with a line above it and one over each of its `panels`."""
+    coloured = picture if picture.ndim == 3 else np.repeat(picture[..., None], 3, 2)
+    wide = max(coloured.shape[1], *(_width(line) for line in title.split("\n")))
+    lines = title.split("\n")
+    top = _MARGIN_PX + _LINE_PX * (len(lines) + bool(panels))
+    sheet = np.full((top + len(coloured) + _MARGIN_PX, wide + 2 * _MARGIN_PX, 3), 255, np.uint8)
+    sheet[top : top + len(coloured), _MARGIN_PX : _MARGIN_PX + coloured.shape[1]] = coloured
+    for number, line in enumerate(lines):
+        _write(sheet, line, _MARGIN_PX, _LINE_PX * (number + 1))
+    for number, name in enumerate(panels):
+        _write(sheet, name, _MARGIN_PX + number * coloured.shape[1] // len(panels), top - _MARGIN_PX)
+    return sheet
+
+
+def _width(text: str) -> int:
+    (width, _), _ = cv2.getTextSize(text, cv2.FONT_HERSHEY_SIMPLEX, 0.45, 1)
+    return int(width)
+
+
+def _write(sheet: Array, text: str, x: int, y: int) -> None:
+    cv2.putText(sheet, text, (x, y), cv2.FONT_HERSHEY_SIMPLEX, 0.45, _INK, 1, cv2.LINE_AA)
 
 
 def animation(slices: Array) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -36,6 +37,7 @@ def profiled(net: nn.Module, x: torch.Tensor) -> tuple[Cost, ...]:
     x : tensor
         On the device of `net`.
     """
+    os.environ.setdefault("KINETO_LOG_LEVEL", "9")  # or the profiler tells its own steps on stderr
     accelerated = x.device.type == "cuda"
     net(x)
     activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if accelerated else [])]

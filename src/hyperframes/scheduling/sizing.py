@@ -170,7 +170,7 @@ def choose_size(
     if 4 * halo > size:
         affordable = max(size, HALO_BYTES // spec_nbytes) if spec_nbytes else most
         size = max(min(_clamp(4 * halo, size, most), affordable), halo)
-        reasons.append(f"a halo of {halo} frames: {halo / size:.0%} more frames are read than owned")
+        reasons.append(f"a halo of {halo} frames: {100 * halo / size:.0f} % more frames are read than owned")
     if max_memory is not None:
         fits = largest_size_in(max_memory, spec_nbytes, halo=halo, workers=workers)
         if fits < 1:
@@ -756,7 +756,7 @@ def _warnings(load: LiveLoad, size: int, timeout: float, fill: float) -> tuple[s
         )
     use = load.total_fps / load.capacity(size)
     if 0.8 < use <= 1:
-        warnings.append(f"the workers are busy {use:.0%} of the time: above 80% waiting grows fast")
+        warnings.append(f"the workers are busy {100 * use:.0f} % of the time: above 80 % waiting grows fast")
     return tuple(warnings)
 
 

@@ -81,16 +81,22 @@ def _drawn(timeline: Timeline, title: str) -> Any:
             times, heights = [a.seconds for a in some], [a.weight for a in some]
             weights.vlines(times, 0, heights, colors=colour, linewidth=1.0)
             weights.plot(times, heights, "o", color=colour, markersize=3, label=f"{kind} ({len(some)})")
+    named_as = {False: "segments (shades alternate)", True: "static segments"}
     for number, segment in enumerate(timeline.segments):
         at = int(timeline.index.searchsorted(segment.start))
         end = int(timeline.index.searchsorted(segment.stop))
         stop = seconds[end] if end < len(seconds) else seconds[-1]
         shade = "#94a3b8" if segment.static else ("#bbf7d0" if number % 2 else "#dcfce7")
-        activity.axvspan(seconds[at], stop, color=shade, linewidth=0)
-    activity.plot(seconds, timeline.activity, color="#0f172a", linewidth=0.8)
+        activity.axvspan(seconds[at], stop, color=shade, linewidth=0, label=named_as.pop(segment.static, None))
+    activity.plot(seconds, timeline.activity, color="#0f172a", linewidth=0.8, label="activity")
     weights.set(ylim=(0, 1.05), ylabel="weight")
     weights.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=5, fontsize=8, frameon=False)  # over no anchor
-    activity.set(ylabel="activity (px a frame)", xlabel="seconds; green and pale: segments, grey: static ones")
+    activity.set(ylabel="activity (px a frame)", xlabel="time (s)")
+    activity.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=3, fontsize=8, frameon=False)
+    for axes in (weights, activity):
+        axes.margins(x=0.01)
     levels = "whole file" if timeline.statistics == "two-pass" else "60 s before each frame"
-    figure.suptitle(f"{title + ': ' if title else ''}{len(timeline.anchors)} anchors, levels of the {levels}")
+    count = len(timeline.anchors)
+    anchors = f"{count} anchor{'' if count == 1 else 's'}"
+    figure.suptitle(f"{title + ': ' if title else ''}{anchors}, noise and levels from the {levels}")
     return figure

@@ -88,15 +88,21 @@ def _draw(found: Sweep, path: Path) -> None:
     figure = _matplotlib()(figsize=(12 * len(facets), 9), dpi=110, layout="constrained")
     axes = figure.subplots(2, len(facets), height_ratios=(3, 2), squeeze=False, sharey="row")
     for column, (title, facet) in enumerate(facets):
-        _draw_curve(axes[0][column], facet)
-        _draw_heat(figure, axes[1][column], facet, _best(found))
-        axes[0][column].set_title(title)
+        _draw_curve(axes[0][column], facet, chosen=_is_chosen(facet, found))
+        _draw_heat(figure, axes[1][column], facet, found)
+        axes[0][column].set_title(title or "throughput over size")
     chosen = f"size {found.size}, {_workers_text(found.workers)}{_layout_text(found)}"
-    figure.suptitle(f"{' + '.join(found.operators)} over {found.spec}: {chosen}")
+    operators = " + ".join(found.operators) or "no operator"
+    figure.suptitle(f"{operators} over {found.spec}: {chosen}, {number_text(found.frames_per_second)} frames/s")
     figure.savefig(path)
 
 
-def _draw_curve(axes: Any, found: Sweep) -> None:
+def _is_chosen(facet: Sweep, whole: Sweep) -> bool:
+    """Return whether the layout of a facet is the one that was chosen: others have a knee, too."""
+    return len(whole.layouts) == 1 or facet.layout == whole.layout
+
+
+def _draw_curve(axes: Any, found: Sweep, *, chosen: bool) -> None:
     for workers in _workers(found):
         cells = _measured(found, workers)
         axes.errorbar(
@@ -109,7 +115,13 @@ def _draw_curve(axes: Any, found: Sweep) -> None:
             label=_workers_text(workers),
         )
     axes.plot(
-        [found.size], [found.frames_per_second], "o", markersize=15, fillstyle="none", color="black", label="knee"
+        [found.size],
+        [found.frames_per_second],
+        "o",
+        markersize=15,
+        fillstyle="none",
+        color="black" if chosen else "grey",
+        label=f"{'chosen' if chosen else 'knee'}: size {found.size}, {_workers_text(found.workers)}",
     )
     axes.set_xscale("log", base=2)
     ticks = _spaced(_sizes(found))
@@ -117,12 +129,13 @@ def _draw_curve(axes: Any, found: Sweep) -> None:
     axes.minorticks_off()
     axes.set_ylim(bottom=0)
     axes.set(xlabel="size (frames a hyperframe owns)", ylabel="frames/s (median, bars: median absolute deviation)")
+    axes.yaxis.set_major_formatter(lambda rate, _: number_text(rate))
     axes.grid(alpha=0.3)
-    axes.legend()
+    axes.legend(loc="lower right")
 
 
-def _draw_heat(figure: Any, axes: Any, found: Sweep, best: float) -> None:
-    sizes, workers = _sizes(found), _workers(found)
+def _draw_heat(figure: Any, axes: Any, found: Sweep, whole: Sweep) -> None:
+    sizes, workers, best = _sizes(found), _workers(found), _best(whole)
     rows = [[_rate(found, size, count) for size in sizes] for count in workers]
     image = axes.imshow(rows, aspect="auto", cmap="viridis", vmin=0, vmax=best)
     for y, row in enumerate(rows):
@@ -130,11 +143,13 @@ def _draw_heat(figure: Any, axes: Any, found: Sweep, best: float) -> None:
             text = "invalid" if math.isnan(rate) else number_text(rate)
             dark = not math.isnan(rate) and rate < 0.6 * best
             axes.text(x, y, text, ha="center", va="center", fontsize=8, color="white" if dark else "black")
-    axes.add_patch(_frame(sizes.index(found.size), workers.index(found.workers)))
+    if _is_chosen(found, whole):
+        axes.add_patch(_frame(sizes.index(found.size), workers.index(found.workers)))
     axes.set_xticks(range(len(sizes)), [str(size) for size in sizes])
     axes.set_yticks(range(len(workers)), [str(count) for count in workers])
-    axes.set(xlabel="size", ylabel="workers")
-    figure.colorbar(image, ax=axes, label="frames/s")
+    framed = "; red frame: chosen" if _is_chosen(found, whole) else ""
+    axes.set(xlabel=f"size (frames a hyperframe owns){framed}", ylabel="workers")
+    figure.colorbar(image, ax=axes, label="frames/s", format=lambda rate, _: number_text(rate))
 
 
 def _frame(x: int, y: int) -> Any:
@@ -154,8 +169,9 @@ def _spaced(sizes: list[int]) -> list[int]:
 
 # HTML -----------------------------------------------------------------------------------------------------------------
 
-WIDTH, HEIGHT = 1080, 340
-LEFT, RIGHT, TOP, BOTTOM = 84, 16, 12, 40
+WIDTH, HEIGHT = 1080, 350
+LEFT, RIGHT, TOP, BOTTOM = 84, 16, 24, 40
+_SIZE_AXIS = "size (frames a hyperframe owns)"
 
 
 def page(found: Sweep) -> str:
@@ -184,9 +200,9 @@ def _facet(title: str, found: Sweep, whole: Sweep) -> str:
     of = f": {title}" if title else ""
     return "\n".join(
         (
-            _section(f"Throughput over size{of}", _curve_note(found), curve),
+            _section(f"Throughput over size{of}", f"{_CURVE_NOTE} Ring: {_knee(found, whole)}.", curve),
             _by_cpu(found, whole),
-            _section(f"Size x workers{of}", "Frames/s; the frame marks the knee.", heat),
+            _section(f"Size x workers{of}", f"Frames/s; the frame marks {_knee(found, whole)}.", heat),
         )
     )
 
@@ -194,14 +210,18 @@ def _facet(title: str, found: Sweep, whole: Sweep) -> str:
 def _by_cpu(found: Sweep, whole: Sweep) -> str:
     if not found.noisy:
         return ""
-    note = "The machine was busy while it was measured; processor time is what it would take alone, and decides. Ring: knee."
+    note = "The machine was busy while it was measured; processor time is what it would take alone, and decides. Ring: what was chosen."
     return _section("Frames per second of processor time", note, _curve(found, whole, by_cpu=True) + _legend(found))
 
 
 def _tiles(found: Sweep) -> str:
     costs = found.costs()[found.workers]
     tiles = (
-        ("size", str(found.size), f"smallest within 3 % of the best, halo {found.halo.before} + {found.halo.after}"),
+        (
+            "size",
+            str(found.size),
+            f"smallest within 3 % of the best; halo {found.halo.before}\u00a0+\u00a0{found.halo.after}",
+        ),
         ("workers", str(found.workers), "fewest within 3 % of the best"),
         *((("layout", found.layout, "fastest with the same results"),) if len(found.layouts) > 1 else ()),
         ("frames a second", number_text(found.frames_per_second), f"frames of {bytes_text(found.frame_bytes)}"),
@@ -217,8 +237,11 @@ def _tiles(found: Sweep) -> str:
     return f'<div class="tiles">{cells}</div>'
 
 
-def _curve_note(found: Sweep) -> str:
-    return "Median of the repetitions; bars show their median absolute deviation. Ring: knee."
+_CURVE_NOTE = "Frames/s, median of the repetitions; bars show their median absolute deviation."
+
+
+def _knee(facet: Sweep, whole: Sweep) -> str:
+    return "what was chosen" if _is_chosen(facet, whole) else "the knee of this layout, which was not chosen"
 
 
 def _measured_note(found: Sweep) -> str:
@@ -233,6 +256,7 @@ class _Scale:
 
     def __init__(self, whole: Sweep, *, by_cpu: bool) -> None:
         sizes, self._by_cpu = _sizes(whole), by_cpu
+        self.unit = "frames/s of processor time" if by_cpu else "frames/s"
         self._low, self._high = math.log(sizes[0]), math.log(max(sizes[-1], sizes[0] + 1))
         self.top = 1.08 * max(self.rate(cell) + self.deviation(cell) for cell in whole.valid)
 
@@ -275,11 +299,12 @@ def _grid(found: Sweep, scale: _Scale) -> Iterable[str]:
         y = scale.y(number * step)
         yield f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
         yield f'<text class="tick" x="{LEFT - 10}" y="{y + 4:.1f}" text-anchor="end">{number_text(number * step)}</text>'
+    yield f'<text class="tick" x="4" y="12">{scale.unit}</text>'
     for size in _spaced(_sizes(found)):
         x = scale.x(size)
         yield f'<text class="tick" x="{x:.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{size}</text>'
     middle = (LEFT + WIDTH - RIGHT) / 2
-    yield f'<text class="tick" x="{middle}" y="{HEIGHT - 4}" text-anchor="middle">frames a hyperframe owns</text>'
+    yield f'<text class="tick" x="{middle}" y="{HEIGHT - 4}" text-anchor="middle">{_SIZE_AXIS}</text>'
 
 
 def _mark(cell: Cell, scale: _Scale, colour: int) -> str:
@@ -326,7 +351,9 @@ def _heat(found: Sweep, best: float) -> str:
     for column, size in enumerate(sizes):
         x = LEFT + (column + 0.5) * wide
         parts.append(f'<text class="tick" x="{x:.1f}" y="{bottom + 17}" text-anchor="middle">{size}</text>')
-    return _svg(bottom + 26, parts, "frames a second for every size and number of workers")
+    middle = (LEFT + WIDTH - RIGHT) / 2
+    parts.append(f'<text class="tick" x="{middle}" y="{bottom + 35}" text-anchor="middle">{_SIZE_AXIS}</text>')
+    return _svg(bottom + 42, parts, "frames a second for every size and number of workers")
 
 
 def _heat_cell(cell: Cell, x: float, y: float, wide: float, high: float, share: float) -> str:
@@ -348,7 +375,7 @@ def _table(found: Sweep) -> str:
             str(cell.workers),
             str(cell.size),
             number_text(cell.frames_per_second) if cell.measurements else "-",
-            number_text(cell.deviation) if cell.measurements else "-",
+            number_text(cell.deviation) if len(cell.measurements) > 1 else "-",
             number_text(cell.frames_per_cpu_second) if cell.measurements else "-",
             str(len(cell.measurements)),
         )

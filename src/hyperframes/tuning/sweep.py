@@ -15,7 +15,7 @@ import numpy as np
 from hyperframes.drivers import run, set_up
 from hyperframes.drivers.machine import available_memory, machine_facts
 from hyperframes.drivers.profile import Costs, Profile, ProfileKey, profile_key
-from hyperframes.drivers.quantity import bytes_text, count_text, rate_text, seconds_text
+from hyperframes.drivers.quantity import bytes_text, count_text, rate_text, share_text
 from hyperframes.errors import PipelineError
 from hyperframes.frames import PIXEL_FORMATS, Clip, Records
 from hyperframes.packing import Halo
@@ -574,17 +574,17 @@ def fit_costs(cells: Sequence[Cell], halo: int, *, by_cpu: bool = False) -> Cost
 def summary(found: Sweep) -> list[str]:
     """Return what a sweep says, a sentence a line."""
     costs = found.costs()[found.workers]
+    by = " by processor time" if found.noisy else ""
     chosen = f"size {found.size} with {count_text(found.workers, 'worker')}: {rate_text(found.frames_per_second)}"
     lines = [
-        f"{chosen}, the smallest size within {TOLERANCE:.0%} of the best",
-        f"a hyperframe costs {seconds_text(costs.fixed_seconds)} whatever its size, "
-        + f"a frame {seconds_text(costs.frame_seconds)}",
+        f"{chosen}, the smallest size within {share_text(TOLERANCE)} of the best{by}",
+        costs.text(),
     ]
     if len(found.layouts) > 1:
         lines.append(_layouts_text(found))
     if found.noisy:
         lines.append(
-            f"the machine was busy: repetitions differ by more than {TOLERANCE:.0%}, so frames a second of processor "
+            f"the machine was busy: repetitions differ by more than {share_text(TOLERANCE)}, so frames a second of processor "
             "time decided about the size"
         )
     left = sum(1 for cell in found.cells if cell.invalid)
