@@ -283,9 +283,9 @@ def test_chosen_frames_equal_those_of_a_whole_read(tmp_path):
     for kind, path in _long_and_varied(tmp_path):
         with open_video(path) as video:
             whole = _all(video)
-        with open_video(path) as fresh, open_video(path) as counted:
+        with open_video(path) as fresh, open_video(path) as counted, open_video(path, threads=3) as several:
             assert counted.count() == len(whole)
-            for video in (fresh, counted):
+            for video in (fresh, counted, several):
                 for _ in range(6):
                     wanted = rng.integers(0, len(whole), 5).tolist()
                     clip = video.frames(wanted)
@@ -293,6 +293,25 @@ def test_chosen_frames_equal_those_of_a_whole_read(tmp_path):
                     found = [(f.index, f.pts, f.duration, tuple(plane.tobytes() for plane in f.planes)) for f in clip]
                     assert found == [whole[i] for i in wanted], kind
                 assert not video._distrusted, kind
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 5])
+def test_frames_are_chosen_alike_by_one_decoder_and_by_several(b_frames, b_frames_read, threads):
+    with open_video(b_frames, threads=threads) as video:
+        for wanted in (range(70), range(0, 70, 7), [69, 0, 1, 30, 0], [50, 51, 52]):
+            found = [tuple(plane.tobytes() for plane in frame.planes) for frame in video.frames(list(wanted))]
+            assert found == [b_frames_read[i][3] for i in wanted]
+        assert not video._distrusted
+
+
+def test_where_one_of_several_decoders_meets_damage_all_frames_are_those_of_a_whole_read(damaged):
+    with open_video(damaged, threads=1) as video:
+        whole = _all(video)
+    with open_video(damaged, threads=3) as video:
+        wanted = range(0, len(whole), 5)
+        found = [tuple(plane.tobytes() for plane in frame.planes) for frame in video.frames(list(wanted))]
+        assert found == [whole[i][3] for i in wanted]
+        assert video._distrusted
 
 
 def test_frames_are_chosen_by_position_slice_and_time(b_frames, b_frames_read):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import av
 
 from hyperframes.errors import SourceError
-from hyperframes.media.turns import Turns
+from hyperframes.media.turns import Turns, num_cores
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -130,6 +130,10 @@ class Decoder:
         """
         self._wanted = set(wanted)
         self.skips = self._context.name in _MARKS_UNREFERRED
+        if self.skips and self._context.thread_count == 0:
+            self._context.thread_count = 2 * (
+                num_cores() + 1
+            )  # a thread whose picture is skipped is idle until its next turn
 
     def close(self) -> None:
         """Close decoder and container; safe to call twice."""

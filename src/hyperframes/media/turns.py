@@ -26,13 +26,18 @@ if TYPE_CHECKING:
     Task = tuple[Any, Callable[[], list[Any]]]
     """A packet, and what waits for the frames of it."""
 
-__all__ = ["Turns"]
+__all__ = ["MOST_DECODERS", "Turns", "num_cores"]
 
 MOST_DECODERS: Final = 8
 _UNDER_WAY: Final = 2
 """Packets for each decoder: the one in work and the next, so that it never waits for whoever takes the frames."""
 _OWN_THREADS: Final = Capabilities.frame_threads | Capabilities.slice_threads | Capabilities.auto_threads
 _SETTINGS: Final = ("name", "codec_tag", "width", "height", "pix_fmt", "bits_per_coded_sample", "field_order")
+
+
+def num_cores() -> int:
+    """Return on how many cores this process may run."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Turns:
@@ -67,8 +72,7 @@ class Turns:
     @classmethod
     def of(cls, context: Any, place: Place, threads: int) -> Turns | None:
         """Return what decodes with so many decoders (0: as many as the machine has cores); None where one is right."""
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        most = min(threads or cores, MOST_DECODERS)
+        most = min(threads or num_cores(), MOST_DECODERS)
         codec = context.codec
         alone = codec.intra_only and not codec.delay and not codec.capabilities & _OWN_THREADS
         if most < 2 or not alone or codec.name not in _FORMS or not place.is_file:

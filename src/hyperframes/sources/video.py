@@ -21,7 +21,9 @@ from hyperframes.media.picture import is_direct, picture_spec
 from hyperframes.media.pixels import Reshaper, Views
 from hyperframes.media.ranged import RANGED_SCHEMES, RangedPlace
 from hyperframes.media.times import Repair
+from hyperframes.packing import result_array
 from hyperframes.sources.base import Source, positions
+from hyperframes.sources.chosen import ChosenFrames, UnprovenError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -469,7 +471,7 @@ class VideoSource(Source):
         """Return the frames at `indices`, in the order asked for, as arrays of their own.
 
         Requests are sorted and grouped by group of pictures; each group is decoded once, from its key frame, without
-        pictures that are neither asked for nor referred to by another.
+        pictures that are neither asked for nor referred to by another; several at a time, where that is faster.
 
         Raises
         ------
@@ -481,56 +483,33 @@ class VideoSource(Source):
         if timeline is None or wanted.max() + self._first >= len(timeline):
             return super().frames(indices)
         unique, inverse = np.unique(wanted, return_inverse=True)
-        planes = [np.empty((len(unique), *shape), self.spec.dtype) for shape in self.spec.shapes]
+        planes = [result_array((len(unique), *shape), self.spec.dtype) for shape in self.spec.shapes]
         durations = np.zeros(len(unique), np.int64)
-        lend = self._lender()
-        try:
-            for slot, frame in enumerate(self._picked(unique + self._first, timeline)):
+
+        def taker() -> Callable[[int, Any], None]:
+            lend = self._lender()
+
+            def take(number: int, frame: Any) -> None:
                 for target, plane in zip(planes, lend(frame), strict=True):
-                    target[slot] = plane
-                durations[slot] = frame.duration if self._has_durations else 0
-        except (_UnprovenError, DamagedError):
+                    target[number] = plane
+                durations[number] = frame.duration if self._has_durations else 0
+
+            return take
+
+        try:
+            chosen = ChosenFrames(self._place, self._index, timeline, self._coded, unique + self._first)
+            chosen.visit(self._threads, taker)
+        except (UnprovenError, DamagedError):
             self._distrusted = True
             return super().frames(indices)
-        chosen = slice(None) if np.array_equal(unique, wanted) else inverse
+        order = slice(None) if np.array_equal(unique, wanted) else inverse
         return Clip(
-            tuple(plane[chosen] for plane in planes),
+            tuple(plane[order] for plane in planes),
             timeline[wanted + self._first].copy(),
             wanted,
             self.spec,
-            durations[chosen],
+            durations[order],
         )
-
-    def _picked(self, positions: Array, timeline: Array) -> Iterator[Any]:
-        """Yield the PyAV frame at each of the ascending `positions`; refuse to go on where the index is wrong."""
-        decoder = Decoder(self._place, self._threads, strict=True, seeks=True)
-        try:
-            decoder.skip_unreferred(timeline[positions].tolist())
-            frames, at = decoder.frames(), 0
-            for position in positions.tolist():
-                pts = int(timeline[position])
-                key = self._index.key_before(pts)
-                start = 0 if key is None else int(np.searchsorted(timeline, key.pts))
-                if key is not None and start > at:
-                    found, at = decoder.from_key(key), start
-                    if found is None:
-                        raise _UnprovenError
-                    frames = found
-                for frame in frames:
-                    if frame.pts is None or (frame.format.name, frame.height, frame.width) != self._coded:
-                        raise _UnprovenError
-                    here = int(np.searchsorted(timeline, frame.pts, side="right")) - 1
-                    expected = position if decoder.skips else at
-                    if timeline[here] != frame.pts or here > expected:
-                        raise _UnprovenError
-                    at = here + 1
-                    if here == position:
-                        break
-                else:
-                    raise _UnprovenError
-                yield frame
-        finally:
-            decoder.close()
 
     def _ends_at(self, pts: Array) -> Fraction:
         index = self._index if self._place.is_file else None
@@ -588,10 +567,6 @@ _Timed = tuple[Any, int, int]
 """PyAV frame, time in ticks, position in the stream."""
 _Coded = tuple[str, int, int]
 """Pixel format, height and width as they come from the decoder."""
-
-
-class _UnprovenError(Exception):
-    """What was decoded is not what the index says: only reading from the start is sure."""
 
 
 class _Run:
