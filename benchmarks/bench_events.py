@@ -24,6 +24,7 @@ sys.path.insert(0, str(HERE / "rivals"))
 
 from environments import UnavailableError, made
 from machine import provenance
+from saving import save
 
 RESULTS = HERE / "results/events.json"
 LONG = 2_000_000
@@ -142,9 +143,7 @@ def main(arguments: list[str]) -> int:
             for what, path in (("published", media / name), ("long", lengthened(form, media / name, Path(folder)))):
                 values.setdefault(form, {})[what] = measure(form, path, packages, given.rounds)
     told = {"rounds": given.rounds, "values": values, **provenance()}
-    beside = RESULTS.with_suffix(".part")
-    beside.write_text(json.dumps(told, indent=1) + "\n")
-    os.replace(beside, RESULTS)
+    save(RESULTS, told)
     return 0
 
 

@@ -23,11 +23,16 @@ import time
 import tomllib
 from datetime import UTC, datetime
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE / "rivals"))
+
+from saving import save
+
 RESULTS = HERE / "results/learned"
-NAMES = ("nmnist", "person_tracks", "thermal_falls", "surveillance_fights")
+NAMES = ("nmnist", "person_tracks", "thermal_falls", "surveillance_fights", "token_merging")
 ROUNDS = 40
 
 
@@ -231,18 +236,11 @@ def go_on(name: str, media: Path, until: float, *, phases: tuple[str, ...]) -> b
             "machine": _machine(),
             "versions": _versions(),
         }
-        _write(path, result)
+        save(path, result)
     if recipe.get("surfaces") and "surfaces" not in result:
         result["surfaces"] = surfaces(recipe, media)
-        _write(path, result)
+        save(path, result)
     return True
-
-
-def _write(path: Path, result: dict[str, Any]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_suffix(".part")
-    beside.write_text(json.dumps(result, indent=1) + "\n")
-    os.replace(beside, path)
 
 
 def _machine() -> dict[str, Any]:
@@ -314,7 +312,6 @@ def surfaces(recipe: dict[str, Any], media: Path) -> dict[str, Any]:
 
 def _environment() -> str:
     """Return the interpreter of the environment that learned/surfaces.txt pins, made once."""
-    sys.path.insert(0, str(HERE / "rivals"))
     from environments import made
 
     home = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "hyperframes-learned/surfaces"
@@ -406,16 +403,20 @@ def summarise(name: str) -> None:
     if path.exists():
         result = json.loads(path.read_text())
         result["summary"] = summary_of(result, recipe_of(name))
-        _write(path, result)
+        save(path, result)
 
 
 # Latency --------------------------------------------------------------------------------------------------------------
 
 
 def latency(name: str, media: Path) -> None:
-    """Add what one answer costs each model, one clip at a time, the models in turn: process CPU time on one thread."""
+    """Add what one answer costs each model, one clip at a time, the models in turn: process CPU time on one thread.
+
+    Every model is made to answer only, and has its input in the layout that suits it better.
+    """
     import torch
 
+    from hyperframes.neural import answering
     from hyperframes.neural.train.config import TrainingConfig
     from hyperframes.neural.train.models import make_classifier
 
@@ -427,18 +428,20 @@ def latency(name: str, media: Path) -> None:
         values = config_of(recipe, Planned("final", model, 0, None), (1e-3, ""), media, "unused")
         config = TrainingConfig.from_json(values)
         classes = len({sample.label for sample in all_samples(recipe, media)})
-        models[model] = make_classifier(config, classes).eval()
+        models[model] = answering(make_classifier(config, classes))
     channels = {"pictures": 3, "rows": 1, "events": 2}[data.get("form", "pictures")]
     clip = torch.rand(1, channels, data.get("bins") or data["frames"], *data["size"])
-    times: dict[str, list[float]] = {model: [] for model in models}
-    with torch.no_grad():
+    clips = (clip, clip.contiguous(memory_format=torch.channels_last_3d))
+    times: dict[str, tuple[list[float], ...]] = {model: ([], []) for model in models}
+    with torch.inference_mode():
         for _ in range(ROUNDS):
             for model, net in models.items():
-                began = time.process_time()
-                net(clip)
-                times[model].append(time.process_time() - began)
-    result["latency_ms"] = {model: [1e3 * t for t in found[5:]] for model, found in times.items()}
-    _write(path, result)
+                for laid, taken in zip(clips, times[model], strict=True):
+                    began = time.process_time()
+                    net(laid)
+                    taken.append(1e3 * (time.process_time() - began))
+    result["latency_ms"] = {model: min((taken[5:] for taken in found), key=median) for model, found in times.items()}
+    save(path, result)
 
 
 def main(arguments: list[str]) -> int:

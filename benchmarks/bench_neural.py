@@ -1,8 +1,9 @@
-"""What hyperframe blocks cost beside 3-D residual ones, and what training holds in memory beside networks of frames.
+"""What answers and hyperframe blocks cost beside 3-D residual ones, and what training holds in memory beside networks of frames.
 
-    python benchmarks/bench_neural.py [--rounds 9] [--part blocks] [--part memory]
+    python benchmarks/bench_neural.py [--rounds 9] [--part answers] [--part blocks] [--part memory]
 
-Blocks: two of HDSConv against the 3-D residual block of two convolutions, at equal width and at equal parameters; processor
+Answers: processor milliseconds of one clip at a time, one thread, of the classifiers of bench_learned.py, made to answer only
+(`neural.answering`), in the layout that suits each better. Blocks: two of HDSConv against the 3-D residual block of two convolutions, at equal width and at equal parameters; processor
 milliseconds of a forward pass and of a training step on one thread, medians over rounds in which the three take turns, and how many
 times as long the others took, formed within each round. Memory: the most that a fresh process holds in three steps of training, and
 how much of it came after network and batch were made. Each part is put into results/neural.json when it is done.
@@ -12,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -24,8 +24,7 @@ import pytest
 import torch
 
 from hyperframes import neural
-from hyperframes.neural.baselines import FrameAverage, ResNet3D, num_parameters, width_for
-from hyperframes.neural.baselines import _Block as Block
+from hyperframes.neural.baselines import FrameAverage, ResidualBlock, ResNet3D, num_parameters, width_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,12 +38,47 @@ CLIPS = ((16, 8, 48), (4, 16, 112))
 """Of training: batch, frames, side."""
 
 
+SEEN = ((8, 48), (8, 96), (16, 112), (16, 224))
+"""Of answers: frames, side."""
+
+
+# Answers --------------------------------------------------------------------------------------------------------------
+
+
+def answers(frames: int, side: int, rounds: int) -> dict[str, Any]:
+    """Return what one answer costs each classifier; rounds take one after another."""
+    nets = {name: neural.answering(make()) for name, make in classifiers(frames, side).items()}
+    clip = torch.rand(1, 3, frames, side, side)
+    taken: dict[tuple[str, str], list[float]] = {}
+    with torch.inference_mode():
+        for _ in range(rounds + 2):
+            for name, net in nets.items():
+                for layout, memory in LAYOUTS.items():
+                    x = clip.contiguous(memory_format=memory)
+                    began = time.process_time()
+                    net(x)
+                    taken.setdefault((name, layout), []).append((time.process_time() - began) * 1e3)
+    kept = {case: times[2:] for case, times in taken.items()}
+    layouts = {n: min(LAYOUTS, key=lambda one, n=n: statistics.median(kept[n, one])) for n in nets}
+    best = {name: kept[name, layout] for name, layout in layouts.items()}
+    return {
+        "ms": {name: round(statistics.median(times), 2) for name, times in best.items()},
+        "share": {
+            name: round(statistics.median(a / b for a, b in zip(best["mch"], times, strict=True)), 3)
+            for name, times in best.items()
+            if name != "mch"
+        },
+        "layouts": layouts,
+        "parameters": {name: num_parameters(net) for name, net in nets.items()},
+    }
+
+
 # Blocks ---------------------------------------------------------------------------------------------------------------
 
 
-def residual(channels: int) -> Block:
+def residual(channels: int) -> ResidualBlock:
     """One block of the 3-D ResNet, of `channels` in and out."""
-    return Block(channels, channels, 1, 3)
+    return ResidualBlock(channels, channels, 1, 3)
 
 
 def contestants(space: int, time_channels: int) -> dict[str, tuple[torch.nn.Module, int]]:
@@ -158,7 +192,7 @@ def main(arguments: list[str]) -> int:
     """Measure the parts that were asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--part", action="append", choices=("blocks", "memory"))
+    parser.add_argument("--part", action="append", choices=("answers", "blocks", "memory"))
     parser.add_argument("--train", nargs=4, metavar=("MODEL", "BATCH", "FRAMES", "SIDE"), help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
     if given.train:
@@ -166,18 +200,23 @@ def main(arguments: list[str]) -> int:
         return 0
     sys.path.insert(0, str(HERE / "rivals"))
     from machine import provenance
+    from saving import save
 
     torch.set_num_threads(1)
     told = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    for part in given.part or ("blocks", "memory"):
-        if part == "blocks":
+    for part in given.part or ("answers", "blocks", "memory"):
+        if part == "answers":
+            values = {f"clips of {f} x {side} x {side}": answers(f, side, 2 * given.rounds) for f, side in SEEN}
+        elif part == "blocks":
             values = {"{} + {} channels, {} x {} x {}".format(*s[:4], s[3]): measure(s, given.rounds) for s in SHAPES}
         else:
             values = memory(3)
-        told[part] = {"rounds": given.rounds if part == "blocks" else 3, "values": values, **provenance("torch")}
-        beside = RESULTS.with_suffix(".part")
-        beside.write_text(json.dumps(told, indent=1) + "\n")
-        os.replace(beside, RESULTS)
+        told[part] = {
+            "rounds": {"answers": 2 * given.rounds, "blocks": given.rounds, "memory": 3}[part],
+            "values": values,
+            **provenance("torch"),
+        }
+        save(RESULTS, told)
     return 0
 
 

@@ -550,8 +550,30 @@ def _search(told: dict[str, Any]) -> list[str]:
 
 
 def _neural(told: dict[str, Any]) -> list[str]:
-    """Return what benchmarks/bench_neural.py found: blocks, and memory in training."""
+    """Return what benchmarks/bench_neural.py found: answers, blocks, and memory in training."""
     parts = []
+    if "answers" in told:
+        answers = told["answers"]["values"]
+        models = list(next(iter(answers.values()))["ms"])
+        parts += [
+            "## What an answer of a classifier costs\n",
+            (
+                f"One clip at a time, CPU of one thread, classifiers of 86,000 parameters made to answer only, medians of "
+                f"{told['answers']['rounds']} rounds in turn; wanted of mch: at most 63 % of the 3-D network. Small clips cost it "
+                "mostly calls, of which it has many; what pixels cost shows in large ones.\n"
+            ),
+            _table(
+                ["", *models, *(f"mch takes of {name}" for name in models if name != "mch")],
+                [
+                    [
+                        clips,
+                        *(f"{ms:.1f} ms" for ms in one["ms"].values()),
+                        *(f"{100 * s:.0f} %" for s in one["share"].values()),
+                    ]
+                    for clips, one in answers.items()
+                ],
+            ),
+        ]
     if "blocks" in told:
         blocks = told["blocks"]
         parts += [

@@ -12,14 +12,18 @@ __all__ = ["section"]
 
 HEAD = """## Learned hyperframes
 
-Classifiers of equal size, trained as long on the same windows. Every model tried as many learning rates on recordings kept aside
-from the training side; the best was trained anew on all of it and tested. Recipes (`benchmarks/learned/*.toml`) stood before they
-were tested, and none was changed after. A round before them had one rate, 0.002, for all models: macro-F1 of mch, resnet3d and
-average was then 38.6, 26.4 and 34.1 on persons and 56.4, 51.4 and 46.1 on falls, that of edh on digits 84.4; so far does a search
-move them. Macro-F1 is mean and standard deviation over seeds. Intervals are those of a paired bootstrap that draws whole recordings
-(where the recipe says so, single samples); a difference counts where its interval leaves out 0. CPU is the processor time of a
-training, one thread, on a busy machine; an answer's is the median of one clip at a time, the models in turn.
+Classifiers of equal size, trained as long on the same windows. All models of a set were searched alike, on recordings kept aside from
+the training side: the note below a table says among which learning rates or ways to train. The best was trained anew on the whole
+side and tested. Recipes (`benchmarks/learned/*.toml`) stood before they were tested, and none was changed after. A round before them
+had one rate, 0.002, for all models: macro-F1 of mch, resnet3d and average was then 38.6, 26.4 and 34.1 on persons and 56.4, 51.4 and
+46.1 on falls, that of edh on digits 84.4; so far does a search move them. Macro-F1 is mean and standard deviation over seeds.
+Intervals are those of a paired bootstrap that draws whole recordings (where the recipe says so, single samples); a difference counts
+where its interval leaves out 0 and at least {fewest} recordings were drawn from: of fewer, an interval says little. CPU is the processor
+time of a training, one thread, on a busy machine; an answer's is the median of one clip at a time, the models in turn.
 """
+
+FEWEST_UNITS = 6
+"""Recordings from which on an interval is believed."""
 
 
 def section(results: Sequence[dict[str, Any]]) -> str:
@@ -27,7 +31,7 @@ def section(results: Sequence[dict[str, Any]]) -> str:
     told = [one for one in results if one.get("summary", {}).get("models")]
     if not told:
         return ""
-    return "\n".join([HEAD, *(_set(one) for one in told)])
+    return "\n".join([HEAD.format(fewest=FEWEST_UNITS), *(_set(one) for one in told)])
 
 
 def _set(result: dict[str, Any]) -> str:
@@ -40,14 +44,14 @@ def _set(result: dict[str, Any]) -> str:
     ]
     if summary["differences"]:
         lines += ["", "| difference in macro-F1 | points | 95 % interval | counts |", "| --- | --- | --- | --- |"]
-        lines += [_difference(*item) for item in summary["differences"].items()]
+        lines += [_difference(*item, summary["units"]) for item in summary["differences"].items()]
     if summary["ablations"]:
         lines += [
             "",
             "| one part changed | seeds | macro-F1 | the whole is better by, points | 95 % interval | counts | training, CPU |",
         ]
         lines += ["| --- | --- | --- | --- | --- | --- | --- |"]
-        lines += [_ablation(*item) for item in summary["ablations"].items()]
+        lines += [_ablation(*item, summary["units"]) for item in summary["ablations"].items()]
     chosen = _chosen(summary)
     note = f"{chosen}; {summary['samples']} test samples of {summary['units']} {summary['unit']}; commit {result['versions']['commit']}."
     return "\n".join([*lines, "", note[:1].upper() + note[1:], ""])
@@ -64,15 +68,22 @@ def _model(name: str, one: dict[str, Any], latency: list[float] | None) -> str:
     )
 
 
-def _difference(name: str, one: dict[str, Any]) -> str:
+def _counts(one: dict[str, Any], units: int) -> str:
     low, high = one["interval"]
-    counts = "yes" if low > 0 or high < 0 else "no"
+    if low <= 0 <= high:
+        return "no"
+    return "yes" if units >= FEWEST_UNITS else "no: too few recordings"
+
+
+def _difference(name: str, one: dict[str, Any], units: int) -> str:
+    low, high = one["interval"]
+    counts = _counts(one, units)
     return f"| {name} | {100 * one['points']:+.1f} | {100 * low:+.1f} to {100 * high:+.1f} | {counts} |"
 
 
-def _ablation(name: str, one: dict[str, Any]) -> str:
+def _ablation(name: str, one: dict[str, Any], units: int) -> str:
     low, high = one["interval"]
-    counts = "yes" if low > 0 or high < 0 else "no"
+    counts = _counts(one, units)
     return (
         f"| {name} | {one['seeds']} | {100 * one['macro_f1']:.1f} | {100 * one['points']:+.1f} "
         f"| {100 * low:+.1f} to {100 * high:+.1f} | {counts} | {one['cpu_seconds']:.0f} s |"

@@ -132,10 +132,22 @@ def test_tables_say_what_counts_and_what_was_not_run(bench, tables):
     result["latency_ms"] = {"mch": [3.0, 1.0, 2.0]}
     text = tables.section([result])
     assert "| mch | 10 | 2 | 100.0 +- 0.0 | 100.0 | 2 s | 2.0 ms |" in text
+    assert text.count("no: too few recordings |") == 2
+    result["summary"]["units"] = tables.FEWEST_UNITS
+    text = tables.section([result])
     assert text.count("| yes |") == 2
     assert re.search(r"\| without x \| 2 \| \S+ \| \+\S+ \| \+\S+ to \+\S+ \| yes \| 2 s \|", text)
-    assert "among 0.001, 0.002 with 1 split, best: mch 0.002; 20 test samples of 5 recordings; commit c." in text
+    assert "among 0.001, 0.002 with 1 split, best: mch 0.002; 20 test samples of 6 recordings; commit c." in text
     assert tables.section([{"title": "T", "summary": bench.summary_of({"runs": {}}, RECIPE)}]) == ""
+
+
+def test_results_are_whole_or_as_they_were(bench, tmp_path):
+    path = tmp_path / "new/told.json"
+    bench.save(path, {"a": 1})
+    with pytest.raises(TypeError):
+        bench.save(path, {"a": object()})
+    assert path.read_text() == '{\n "a": 1\n}\n'
+    assert [one.name for one in path.parent.iterdir()] == ["told.json"]
 
 
 @pytest.fixture
@@ -158,9 +170,15 @@ def test_the_page_shows_blocks_and_memory_beside_their_targets(page):
     }
     shape = {"forward": kind, "training step": kind}
     memory = {"mch": {"peak_bytes": 5e8, "training_bytes": 1e8}, "resnet3d": {"peak_bytes": 7e8, "training_bytes": 4e8}}
-    told = {"blocks": {"rounds": 3, "values": {"tensor": shape}}, "memory": {"values": {"batch": memory}}}
+    answer = {"ms": {"mch": 2.0, "resnet3d": 4.0}, "share": {"resnet3d": 0.5}}
+    told = {
+        "answers": {"rounds": 3, "values": {"clips": answer}},
+        "blocks": {"rounds": 3, "values": {"tensor": shape}},
+        "memory": {"values": {"batch": memory}},
+    }
     text = "\n".join(page.SECTIONS["neural"](told))
     assert "| tensor | forward | 10.0 ms | 90.0 ms | 16.0 ms | 9.00 | 1.60 |" in text
+    assert "| clips | 2.0 ms | 4.0 ms | 50 % |" in text
     assert "| batch | resnet3d | 700 MB | 400 MB | 25 % |" in text
 
 

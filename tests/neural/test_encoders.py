@@ -595,6 +595,26 @@ def test_a_3d_resnet_of_full_width_has_the_known_size():
     assert neural.baselines.num_parameters(model) == pytest.approx(33.17e6, rel=0.01)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*ENCODERS, "ResNet3D", "FrameAverage"])
+def test_what_only_answers_gives_the_same_from_fewer_calls(name):
+    if name in ENCODERS:
+        net = shaken(ENCODERS[name]())
+    else:
+        net = neural.Classifier(getattr(neural.baselines, name)(3, 0.1), 3)
+    x = example(name, 2)
+    net.train()(x)  # statistics that are not those of the start
+    net.eval()
+    before = {key: value.clone() for key, value in net.state_dict().items()}
+    quick = neural.answering(net)
+    with torch.inference_mode():
+        torch.testing.assert_close(quick(x), net(x), rtol=1e-4, atol=1e-5)
+    assert all(torch.equal(value, before[key]) for key, value in net.state_dict().items())
+    norms = torch.nn.BatchNorm2d, torch.nn.BatchNorm3d, neural.ManifoldAwareBatchNorm
+    assert any(isinstance(part, norms) for part in net.modules())
+    assert not any(isinstance(part, norms) for part in quick.modules())
+
+
 def test_pictures_and_clips_are_folded_and_unfolded_without_loss():
     x = drawn(2, 3, 4, 5, 6)
     assert torch.equal(unfolded(folded(x), 4), x)

@@ -299,19 +299,21 @@ def slow_attention(layer, x):
 @pytest.mark.requirement("D45")
 @pytest.mark.requirement("D46")
 @pytest.mark.parametrize("causal", [False, True])
-def test_attention_is_a_softmax_over_the_neighbours_that_are_there(causal):
+@pytest.mark.parametrize("most", [0, 60], ids=["near places", "all places"])
+def test_attention_is_a_softmax_over_the_neighbours_that_are_there(causal, most, monkeypatch):
+    monkeypatch.setattr("hyperframes.neural.layers._WHOLE", most)
     layer = shaken(neural.LocalManifoldAttention(4, SIZE, heads=2, causal=causal))
     x = drawn(2, 4, *SIZE, seed=3)
     np.testing.assert_allclose(layer(x).detach(), slow_attention(layer, x), atol=1e-10)
 
 
 @pytest.mark.requirement("D146")
-def test_where_a_tensor_is_bent_attention_reaches_less_far():
+def test_where_a_tensor_is_bent_attention_reaches_less_far(monkeypatch):
+    monkeypatch.setattr("hyperframes.neural.layers._WHOLE", 0)
     layer = neural.LocalManifoldAttention(4, SIZE, heads=2)
     flat, steep = torch.zeros(1, 4, *SIZE), torch.arange(5.0).expand(1, 4, 3, 4, 5) * 20
     scores = torch.zeros(27, 1, *SIZE, 2)
-    own = layer.around.index((0, 0, 0))
-    near = [layer._weights(scores, x)[own, 0, 1, 1, 2, 0] for x in (flat, steep)]
+    near = [layer._weights(scores, x)[13, 0, 1, 1, 2, 0] for x in (flat, steep)]  # the middle of 27 is its own place
     assert near[1] > 0.9
     assert near[0] < 0.3
 
@@ -411,6 +413,13 @@ def test_merging_goes_on_until_few_are_left_and_can_be_switched_off(length, keep
     assert neural.TokenMerging(keep, enabled=False)(drawn(2, length, 3))[0].shape[1] == length
 
 
+def near_attention(**options):
+    """Attention as it is over many places."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("hyperframes.neural.layers._WHOLE", 0)
+        return neural.LocalManifoldAttention(4, SIZE, heads=2, **options)
+
+
 # All of them ----------------------------------------------------------------------------------------------------------
 
 LAYERS = {
@@ -422,6 +431,8 @@ LAYERS = {
     "HDSConv, causal": lambda: neural.HDSConv(3, 1, 4, causal=True),
     "attention": lambda: neural.LocalManifoldAttention(4, SIZE, heads=2),
     "attention, causal": lambda: neural.LocalManifoldAttention(4, SIZE, heads=2, causal=True),
+    "attention, near": lambda: near_attention(),
+    "attention, near, causal": lambda: near_attention(causal=True),
     "projection": lambda: neural.TemporalGradientProjection(4, 2, absolute=False),
     "normalisation": lambda: neural.ManifoldAwareBatchNorm(4),
 }
@@ -445,7 +456,7 @@ def test_parameters_get_gradients(make):
     )
 
 
-@pytest.mark.parametrize("name", ["warp, causal", "HDSConv, causal", "attention, causal"])
+@pytest.mark.parametrize("name", ["warp, causal", "HDSConv, causal", "attention, causal", "attention, near, causal"])
 @pytest.mark.requirement("D2")
 def test_causal_layers_know_no_future(name):
     layer = shaken(LAYERS[name]())

@@ -13,6 +13,7 @@ except ImportError as _error:
     raise MissingExtraError("hyperframes.neural", "neural") from _error
 
 from hyperframes.neural import baselines
+from hyperframes.neural.answering import answering
 from hyperframes.neural.curvature import curvature
 from hyperframes.neural.encoders import MCH, SCH, Classifier, Encoder, Hybrid, HyperBlock
 from hyperframes.neural.event_encoder import EDH, event_grid
@@ -57,6 +58,7 @@ __all__ = [
     "TemporalGradientProjection",
     "TimeWarp",
     "TokenMerging",
+    "answering",
     "baselines",
     "coverage",
     "curvature",

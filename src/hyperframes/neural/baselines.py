@@ -13,27 +13,36 @@ from hyperframes.errors import FrameError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["FrameAverage", "ResNet3D", "num_parameters", "width_for"]
+__all__ = ["FrameAverage", "ResNet3D", "ResidualBlock", "num_parameters", "width_for"]
 
 _STAGES = (64, 128, 256, 512)
 
 
-class _Block(nn.Module):
-    """Two convolutions and what they leave out: ``relu(F(x) + shortcut(x))``."""
+class ResidualBlock(nn.Module):
+    """Two convolutions and what they leave out: ``relu(F(x) + shortcut(x))``.
+
+    Parameters
+    ----------
+    inputs, channels : int
+    stride : int
+        Along every axis.
+    dims : {2, 3}
+    """
 
     def __init__(self, inputs: int, channels: int, stride: int, dims: int) -> None:
         super().__init__()
         conv: type[nn.Conv2d | nn.Conv3d] = nn.Conv3d if dims == 3 else nn.Conv2d
         norm: type[nn.BatchNorm2d | nn.BatchNorm3d] = nn.BatchNorm3d if dims == 3 else nn.BatchNorm2d
-        self.conv1 = conv(inputs, channels, 3, stride, 1, bias=False)
-        self.norm1 = norm(channels)
-        self.conv2 = conv(channels, channels, 3, 1, 1, bias=False)
-        self.norm2 = norm(channels)
+        self.conv1: nn.Module = conv(inputs, channels, 3, stride, 1, bias=False)
+        self.norm1: nn.Module = norm(channels)
+        self.conv2: nn.Module = conv(channels, channels, 3, 1, 1, bias=False)
+        self.norm2: nn.Module = norm(channels)
         self.shortcut: nn.Module = nn.Identity()
         if stride != 1 or inputs != channels:
             self.shortcut = nn.Sequential(conv(inputs, channels, 1, stride, bias=False), norm(channels))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return the block's output."""
         out = functional.relu(self.norm1(self.conv1(x)))
         return functional.relu(self.norm2(self.conv2(out)) + self.shortcut(x))
 
@@ -43,7 +52,7 @@ def _stages(width: float, dims: int) -> tuple[nn.Sequential, list[int]]:
     blocks: list[nn.Module] = []
     before = channels[0]
     for i, c in enumerate(channels):
-        blocks += [_Block(before, c, 1 if i == 0 else 2, dims), _Block(c, c, 1, dims)]
+        blocks += [ResidualBlock(before, c, 1 if i == 0 else 2, dims), ResidualBlock(c, c, 1, dims)]
         before = c
     return nn.Sequential(*blocks), channels
 

@@ -47,6 +47,8 @@ def curvature(x: torch.Tensor, kind: Curvature = "gradient", *, causal: bool = F
         gradient = [differences(f, 2, causal=causal), differences(f, 3), differences(f, 4)]
         squared = gradient[0] ** 2 + gradient[1] ** 2 + gradient[2] ** 2
         if kind == "gradient":
+            if not (torch.is_grad_enabled() and squared.requires_grad):
+                return torch.sqrt(squared)
             # The root has no slope at 0: places that are flat would give NaN gradients.
             return torch.where(
                 squared > 0, torch.sqrt(torch.where(squared > 0, squared, torch.ones_like(squared))), 0.0

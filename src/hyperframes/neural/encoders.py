@@ -23,6 +23,7 @@ from hyperframes.neural.layers import (
     ManifoldAwareBatchNorm,
     TemporalGradientProjection,
     TokenMerging,
+    apart,
     pointwise,
 )
 from hyperframes.neural.motion import DenseInverseSearch, LucasKanade, NoFlow, Warp, visible
@@ -118,9 +119,10 @@ class HyperBlock(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Return the block's output."""
-        if self.training or not isinstance(self.conv, HDSConv) or not isinstance(self.norm, ManifoldAwareBatchNorm):
+        if self.training or not isinstance(self.conv, HDSConv) or not hasattr(self.norm, "affine"):
             return functional.relu_(self.norm(self.conv(x)) + x)  # in this order the layout in memory is that of conv
-        scale, shift = self.norm.affine()
+        norm: Any = self.norm
+        scale, shift = norm.affine()
         added = x + shift.to(x.dtype).reshape(1, -1, 1, 1, 1)
         return functional.relu_(self.conv(x, scale, added))
 
@@ -199,12 +201,6 @@ class Encoder(nn.Module):
         """Return the hyperframe tensor with its split, curvature and source."""
         data = self(x)
         return HyperTensor(data, self.space, self.kind, curvature(data, causal=self.causal), source, ranges)
-
-
-def apart(x: torch.Tensor, axis: int, sizes: tuple[int, ...]) -> torch.Tensor:
-    """Return `x` with one axis taken apart into several; torch ships no types for its own."""
-    found: torch.Tensor = x.unflatten(axis, sizes)  # type: ignore[no-untyped-call]  # as said
-    return found
 
 
 def folded(clip: torch.Tensor) -> torch.Tensor:
@@ -314,12 +310,12 @@ class MCH(Encoder):
         )
         self.attention = LocalManifoldAttention(space + time, place, causal=causal) if attention else nn.Identity()
         luma = torch.tensor([0.299, 0.587, 0.114]) if in_channels == 3 else torch.full((in_channels,), 1 / in_channels)
-        self.register_buffer("luma", luma.reshape(1, -1, 1, 1, 1), persistent=False)
+        self.register_buffer("luma", luma.reshape(1, -1), persistent=False)
         self.register_buffer("groups", _groups(frames, slices), persistent=False)
         # Of the flow in pixels of the clip: in places of the map for warping.
         self.register_buffer(
             "per_pixel",
-            torch.tensor([self.map[1] / width_px, self.map[0] / height]).reshape(1, 2, 1, 1),
+            torch.tensor([self.map[1] / width_px, self.map[0] / height] * 2).reshape(1, 4, 1, 1),
             persistent=False,
         )
         self.register_buffer(
@@ -332,10 +328,11 @@ class MCH(Encoder):
         """Return the flow (N, 4, T, h, w) between the reference and every frame, in pixels of the clip."""
         clip = self._fitted(clip)
         frames = self.size[0]
-        luma = functional.adaptive_avg_pool2d(folded((clip * self.luma.to(clip.dtype)).sum(1, True)), self.flow_size)
-        first = unfolded(luma, frames)[:, :, self.reference : self.reference + 1].expand(-1, -1, frames, -1, -1)
-        first = folded(first)
-        there, back = self.flow(torch.cat([first, luma]), torch.cat([luma, first])).chunk(2)
+        luma = (self.luma.to(clip.dtype) @ clip.flatten(2)).reshape(-1, frames, *clip.shape[3:])
+        luma = functional.adaptive_avg_pool2d(luma, self.flow_size)
+        first = luma[:, self.reference : self.reference + 1].expand(-1, frames, -1, -1)
+        both = torch.stack([first, luma]).reshape(2, -1, 1, *self.flow_size)
+        there, back = self.flow(both.flatten(0, 1), both.flip(0).flatten(0, 1)).chunk(2)
         return unfolded(torch.cat([there, back], 1) * self.flow_pixels.to(clip.dtype), frames)
 
     def forward(self, clip: torch.Tensor, flow: torch.Tensor | None = None) -> torch.Tensor:
@@ -358,22 +355,30 @@ class MCH(Encoder):
             As `forward` takes it.
         """
         frames = self.size[0]
-        moved = functional.adaptive_avg_pool2d(folded(flow), self.map)
-        there, back = (part * self.per_pixel.to(part.dtype) for part in moved.chunk(2, 1))
+        maps, flows = features.transpose(1, 2), flow.transpose(1, 2)  # by frame: as the net and the flow leave them
+        moved = self._on_map(flows.flatten(0, 1)) * self.per_pixel.to(flow.dtype)
+        there, back = moved.chunk(2, 1)
         seen = visible(there, back, self.to_reference)
-        warped = unfolded(self.to_reference(folded(features), there), frames)
-        there, seen = unfolded(there, frames), unfolded(seen, frames)
-        reference = features[:, :, self.reference : self.reference + 1]
+        warped = apart(self.to_reference(maps.flatten(0, 1), there), 0, (-1, frames))
+        there, seen = apart(there, 0, (-1, frames)), apart(seen, 0, (-1, frames))
+        reference = maps[:, self.reference : self.reference + 1]
         residual = (warped - reference) * seen
-        steps = (features[:, :, 1:] - features[:, :, :-1]).abs() if frames > 1 else features[:, :, :0]
-        steps = functional.pad(steps, (0, 0, 0, 0, 1, 0))
-        speed = (there.pow(2).sum(1, keepdim=True) + 1e-6).sqrt()
-        moving = self._sliced(torch.cat([residual, residual.abs(), steps, there, speed, seen], 1))
-        return reference + self._sliced(residual), moving
+        steps = functional.pad((maps[:, 1:] - maps[:, :-1]).abs(), (0, 0, 0, 0, 0, 0, 1, 0))
+        speed = (there.pow(2).sum(2, keepdim=True) + 1e-6).sqrt()
+        moving = self._sliced(torch.cat([residual, residual.abs(), steps, there, speed, seen], 2))
+        still = reference + moving[:, :, : maps.shape[2]]
+        return still.transpose(1, 2), moving.transpose(1, 2)
+
+    def _on_map(self, flow: torch.Tensor) -> torch.Tensor:
+        """Return the mean flow (N, 4, h, w) around each place of the map."""
+        factors = [side // wanted for side, wanted in zip(flow.shape[2:], self.map, strict=True)]
+        if all(side == wanted * k for side, wanted, k in zip(flow.shape[2:], self.map, factors, strict=True)):
+            return functional.avg_pool2d(flow, factors)
+        return functional.adaptive_avg_pool2d(flow, self.map)
 
     def _sliced(self, x: torch.Tensor) -> torch.Tensor:
-        """Return the means of (N, C, T, H, W) over the frames of each slice."""
-        return torch.einsum("st,nctyx->ncsyx", self.groups.to(x.dtype), x)
+        """Return the means of (N, T, C, H, W) over the frames of each slice."""
+        return apart(self.groups.to(x.dtype) @ x.flatten(2), 2, tuple(x.shape[2:]))
 
 
 def _flow(name: Flow, size: tuple[int, int]) -> nn.Module:

@@ -11,8 +11,8 @@ from torch.nn import functional
 
 from hyperframes.errors import FrameError
 from hyperframes.frames import voxel_grid
-from hyperframes.neural.encoders import Convolution, Encoder, HyperBlock, Norm, Separable, apart, scaled
-from hyperframes.neural.layers import LocalManifoldAttention, pointwise
+from hyperframes.neural.encoders import Convolution, Encoder, HyperBlock, Norm, Separable, scaled
+from hyperframes.neural.layers import LocalManifoldAttention, apart, pointwise
 
 if TYPE_CHECKING:
     from hyperframes.frames import Events

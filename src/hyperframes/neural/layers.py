@@ -24,10 +24,21 @@ __all__ = [
     "TemporalGradientProjection",
     "TimeWarp",
     "TokenMerging",
+    "apart",
     "merge_tokens",
     "pointwise",
     "sample_grid",
 ]
+
+
+_WHOLE = 256
+"""Places up to which attention scores all pairs at once: more products, far fewer calls."""
+
+
+def apart(x: torch.Tensor, axis: int, sizes: tuple[int, ...]) -> torch.Tensor:
+    """Return `x` with one axis taken apart into several; torch ships no types for its own."""
+    found: torch.Tensor = x.unflatten(axis, sizes)  # type: ignore[no-untyped-call]  # as said
+    return found
 
 
 def _wide(x: torch.Tensor) -> torch.Tensor:
@@ -69,6 +80,16 @@ def sample_grid(x: torch.Tensor, grid: torch.Tensor, *, decomposed: bool = False
         index = ((z * height + y) * width + k).reshape(n, 1, -1).expand(-1, c, -1)
         out = out + flat.gather(2, index).reshape(out.shape) * (wz * wy * wx).unsqueeze(1)
     return out
+
+
+class _Offsets(nn.Sequential):
+    """Two pointwise convolutions with a rectifier between them."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        first, _, last = self
+        assert isinstance(first, nn.Conv3d)
+        assert isinstance(last, nn.Conv3d)
+        return pointwise(last, functional.relu(pointwise(first, x)))
 
 
 class AdaptiveGridWarp(nn.Module):
@@ -134,7 +155,7 @@ class AdaptiveGridWarp(nn.Module):
         self.size, self.temporal, self.causal = tuple(size), temporal, causal
         self.grid = (slices if causal else min(times, slices), min(rows, height), min(columns, width))
         axes = 3 if temporal else 2
-        self.offsets = nn.Sequential(nn.Conv3d(channels, hidden, 1), nn.ReLU(), nn.Conv3d(hidden, axes, 1))
+        self.offsets = _Offsets(nn.Conv3d(channels, hidden, 1), nn.ReLU(), nn.Conv3d(hidden, axes, 1))
         last = self.offsets[-1]
         assert isinstance(last, nn.Conv3d)
         assert last.bias is not None
@@ -173,11 +194,15 @@ class AdaptiveGridWarp(nn.Module):
 
     def _pooled(self, x: torch.Tensor) -> torch.Tensor:
         """Return the means around the control points; as adaptive pooling, which other runtimes lack in 3-D."""
+        if self.grid == self.size:
+            return x  # a point at every place
         shares = (share.to(x.dtype) for share in (self.share_w, self.share_y, self.share_x))
         return torch.einsum("nctyx,at,by,dx->ncabd", x, *shares)
 
     def field(self, control: torch.Tensor) -> torch.Tensor:
         """Return the offsets of every place, (N, 3 or 2, W_t, H, W), from those of the control points."""
+        if self.grid == self.size:
+            return control
         return functional.interpolate(control, self.size, mode="trilinear", align_corners=True)
 
     def folding(self, control: torch.Tensor, margin: float = 0.1) -> torch.Tensor:
@@ -463,34 +488,54 @@ class LocalManifoldAttention(nn.Module):
         self.log_kappa0 = nn.Parameter(torch.tensor(math.log(kappa0)))
         steps = range(-radius, radius + 1)
         self.layers = [step for step in steps if not (causal and step > 0)]
-        self.around = list(itertools.product(self.layers, steps, steps))
+        self.whole = math.prod(size) <= _WHOLE
+        if self.whole:
+            distance, outside = _distances(self.size, radius, causal=causal)
+            self.register_buffer("distance", distance, persistent=False)
+            self.register_buffer("outside", outside, persistent=False)
+            return
+        around = list(itertools.product(self.layers, steps, steps))
         inside = functional.pad(torch.ones(1, 1, *size), (radius,) * 6)[0, 0] > 0
-        outside = ~torch.stack([_shifted(inside, step, self.size, radius) for step in self.around])
+        outside = ~torch.stack([_shifted(inside, step, self.size, radius) for step in around])
         self.register_buffer("outside", outside[:, None, :, :, :, None], persistent=False)
-        squared = torch.tensor([float(a * a + b * b + c * c) for a, b, c in self.around])
+        squared = torch.tensor([float(a * a + b * b + c * c) for a, b, c in around])
         self.register_buffer("distance", squared.reshape(-1, 1, 1, 1, 1, 1), persistent=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Return `x` and what its neighbourhoods add to it."""
-        _, c, *places = x.shape
-        if tuple(places) != self.size:
-            raise FrameError(f"this attention is made for {self.size} places: got {tuple(places)}", got=tuple(places))
+        places = tuple(x.shape[2:])
+        if places != self.size:
+            raise FrameError(f"this attention is made for {self.size} places: got {places}", got=places)
+        rows = self._of_all(x) if self.whole else self._of_near(x)
+        return x + functional.linear(rows, self.out.weight.flatten(1), self.out.bias).permute(0, 4, 1, 2, 3)
+
+    def _of_all(self, x: torch.Tensor) -> torch.Tensor:
+        """Return what is mixed, (N, W_t, H, W, C), from the scores of all pairs of places: few calls for few places."""
+        q, k, v = (part.flatten(1, 3).transpose(1, 2) for part in self._asked(x))
+        bent = -0.5 * self._sigma(x).flatten(1).pow(-2)
+        closeness = (self.distance.to(bent.dtype) * bent[:, None, :, None]).masked_fill(self.outside, -math.inf)
+        with torch.autocast(x.device.type, enabled=False):
+            mixed = functional.scaled_dot_product_attention(q, k, v.to(q.dtype), closeness.to(q.dtype))
+        return apart(mixed.to(v.dtype).transpose(1, 2).flatten(2), 1, self.size)
+
+    def _of_near(self, x: torch.Tensor) -> torch.Tensor:
+        """Return the same, looking at neighbours only, step by step in time."""
         q, k, v = self._asked(x)
         # K is (slice of the neighbour, row, column): all rows and columns at once, by views of what is padded.
         scores = torch.stack([(q * near).sum(-1) for near in self._near(k)]).flatten(0, 2)
-        weights = self._weights(scores / math.sqrt(c // self.heads), x).to(v.dtype)
+        weights = self._weights(scores / math.sqrt(q.shape[-1]), x).to(v.dtype)
         side = 2 * self.radius + 1
         parts = weights.reshape(-1, side, side, *weights.shape[1:], 1).unbind(0)
         mixed = [(part * near).sum((0, 1)) for part, near in zip(parts, self._near(v), strict=True)]
-        rows = torch.stack(mixed).sum(0).flatten(4)
-        added = functional.linear(rows, self.out.weight.flatten(1), self.out.bias)
-        return x + added.permute(0, 4, 1, 2, 3)
+        return torch.stack(mixed).sum(0).flatten(4)
 
     def _asked(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Return q, k and v, (N, W_t, H, W, heads, d) each; the values of a place stand together, as `HDSConv` gives them."""
-        rows = functional.linear(x.permute(0, 2, 3, 4, 1), self.qkv.weight.flatten(1), self.qkv.bias)
-        q, k, v = rows.reshape(*rows.shape[:4], 3, self.heads, -1).unbind(4)
-        return _normalized(q), _normalized(k), v
+        rows, weight, bias = x.permute(0, 2, 3, 4, 1), self.qkv.weight.flatten(1), self.qkv.bias
+        assert bias is not None
+        to = 2 * x.shape[1]
+        q, k = _normalized(apart(functional.linear(rows, weight[:to], bias[:to]), 4, (2, self.heads, -1))).unbind(4)
+        return q, k, apart(functional.linear(rows, weight[to:], bias[to:]), 4, (self.heads, -1))
 
     def _near(self, x: torch.Tensor) -> Iterator[torch.Tensor]:
         """Yield (side, side, N, W_t, H, W, heads, d) for each step in time: views of `x`, 0 outside."""
@@ -508,10 +553,24 @@ class LocalManifoldAttention(nn.Module):
 
     def _weights(self, scores: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
         """Return the softmax over neighbours of (K, N, W_t, H, W, heads) scores."""
-        kappa = curvature(x, self.bent, causal=self.causal).movedim(1, -1)
-        sigma = self.reach / (1 + kappa / self.log_kappa0.exp())
+        sigma = self._sigma(x).movedim(1, -1)
         logits = scores - self.distance.to(scores.dtype) / (2 * sigma.to(scores.dtype) ** 2)
         return torch.softmax(logits.masked_fill(self.outside, -math.inf), 0)
+
+    def _sigma(self, x: torch.Tensor) -> torch.Tensor:
+        """Return how far each place reaches, (N, 1, W_t, H, W)."""
+        return self.reach / (1 + curvature(x, self.bent, causal=self.causal) / self.log_kappa0.exp())
+
+
+def _distances(size: tuple[int, ...], radius: int, *, causal: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the squared distances of all places to all, (P, P), and where one does not look at the other."""
+    lines = [torch.arange(n, dtype=torch.float32) for n in size]
+    places = torch.stack(torch.meshgrid(*lines, indexing="ij"), -1).flatten(0, -2)
+    steps = places.unsqueeze(0) - places.unsqueeze(1)  # [i, j]: from i to j
+    outside = (steps.abs() > radius).any(-1)
+    if causal:
+        outside = outside | (steps[..., 0] > 0)
+    return steps.pow(2).sum(-1), outside
 
 
 def _shifted(padded: torch.Tensor, step: tuple[int, int, int], size: tuple[int, ...], radius: int) -> torch.Tensor:

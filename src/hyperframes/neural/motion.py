@@ -43,8 +43,33 @@ class Warp(nn.Module):
 
     def forward(self, x: torch.Tensor, flow: torch.Tensor) -> torch.Tensor:
         """Return `x` at the places that `flow` points to."""
-        grid = self.place.to(x.dtype) + flow.movedim(1, -1) * self.scale.to(x.dtype)
+        grid = torch.addcmul(self.place.to(x.dtype), flow.movedim(1, -1), self.scale.to(x.dtype))
         return functional.grid_sample(x, grid, "bilinear", "border", align_corners=True)
+
+
+class _Window(nn.Module):
+    """The mean over the places within `radius` of each place of (N, C, H, W); as products with what each line counts.
+
+    A window is rows times columns, and what of it lies beyond the edge does not count.
+    """
+
+    rows: torch.Tensor
+    columns: torch.Tensor
+
+    def __init__(self, height: int, width: int, radius: int) -> None:
+        super().__init__()
+        self.register_buffer("rows", _band(height, radius), persistent=False)
+        self.register_buffer("columns", _band(width, radius).T.contiguous(), persistent=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.rows.to(x.dtype) @ (x @ self.columns.to(x.dtype))
+
+
+def _band(size: int, radius: int) -> torch.Tensor:
+    """Return (size, size): the share of each place in the mean around each place."""
+    line = torch.arange(size)
+    near = ((line.unsqueeze(0) - line.unsqueeze(1)).abs() <= radius).float()
+    return near / near.sum(1, keepdim=True)
 
 
 class LucasKanade(nn.Module):
@@ -86,7 +111,7 @@ class LucasKanade(nn.Module):
             raise FrameError(
                 f"flow needs levels, steps, a radius and noise: got {levels}, {steps}, {radius} and {noise}"
             )
-        self.size, self.steps, self.radius, self.noise = tuple(size), steps, radius, noise
+        self.size, self.steps, self.noise = tuple(size), steps, noise
         height, width = size
         sizes = [(height, width)]
         while len(sizes) < levels and min(height, width) >= 16:
@@ -94,6 +119,7 @@ class LucasKanade(nn.Module):
             sizes.append((height, width))
         self.sizes = sizes
         self.warps = nn.ModuleList(Warp(*one) for one in sizes)
+        self.windows = nn.ModuleList(_Window(*one, radius) for one in sizes)
 
     @torch.no_grad()
     def forward(self, first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
@@ -108,27 +134,25 @@ class LucasKanade(nn.Module):
             if flow.shape[2:] != (height, width):
                 scale = flow.new_tensor([width / flow.shape[3], height / flow.shape[2]]).reshape(1, 2, 1, 1)
                 flow = functional.interpolate(flow, (height, width), mode="bilinear", align_corners=False) * scale
-            flow = self._refined(pyramids[0][level], pyramids[1][level], flow, self.warps[level])
+            flow = self._refined(pyramids[0][level], pyramids[1][level], flow, level)
         return flow
 
-    def _refined(self, first: torch.Tensor, second: torch.Tensor, flow: torch.Tensor, warp: nn.Module) -> torch.Tensor:
+    def _refined(self, first: torch.Tensor, second: torch.Tensor, flow: torch.Tensor, level: int) -> torch.Tensor:
+        warp, window = self.warps[level], self.windows[level]
         padded = functional.pad(first, (1, 1, 1, 1), mode="replicate")
-        ix = 0.5 * (padded[:, :, 1:-1, 2:] - padded[:, :, 1:-1, :-2])
-        iy = 0.5 * (padded[:, :, 2:, 1:-1] - padded[:, :, :-2, 1:-1])
-        a, b, c = self._summed(torch.cat([ix * ix, ix * iy, iy * iy], 1)).unbind(1)
+        ix = padded[:, :, 1:-1, 2:] - padded[:, :, 1:-1, :-2]
+        iy = padded[:, :, 2:, 1:-1] - padded[:, :, :-2, 1:-1]
+        slope = 0.5 * torch.cat([ix, iy], 1)
+        a, b, c = window(torch.cat([slope * slope[:, :1], slope[:, 1:] * slope[:, 1:]], 1)).unbind(1)
         a, c = a + self.noise, c + self.noise
-        inverse = 1 / (a * c - b * b)
+        # Of the least squares, (N, 2, 2, H, W): what a window's sums are multiplied by.
+        determinant = (a * c - b * b).unsqueeze(1)
+        to_x, to_y = torch.stack([-c, b], 1).div_(determinant), torch.stack([b, -a], 1).div_(determinant)
+        inverse = torch.stack([to_x, to_y], 1)
         for _ in range(self.steps):
-            it = warp(second, flow) - first
-            p, q = self._summed(torch.cat([ix * it, iy * it], 1)).unbind(1)
-            step = torch.stack([(b * q - c * p) * inverse, (b * p - a * q) * inverse], 1)
-            flow = flow + step.clamp(-1, 1)
+            sums = window(slope * (warp(second, flow) - first))
+            flow = flow + (inverse * sums.unsqueeze(1)).sum(2).clamp_(-1, 1)
         return flow
-
-    def _summed(self, x: torch.Tensor) -> torch.Tensor:
-        """Return the mean over the window around each place."""
-        r = self.radius
-        return functional.avg_pool2d(x, 2 * r + 1, 1, r, count_include_pad=False)
 
 
 class DenseInverseSearch(nn.Module):

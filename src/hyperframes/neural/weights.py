@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from hyperframes.errors import PipelineError, SourceError
+from hyperframes.neural.answering import answering
 from hyperframes.neural.encoders import MCH, SCH, Hybrid
 from hyperframes.neural.event_encoder import EDH, event_grid
 from hyperframes.neural.nets import ProjectionGenerator, RefinerLSTM, RegionUNet
@@ -127,7 +128,7 @@ def network(path: str) -> Callable[..., Array]:
     SourceError
         As for `load_weights`.
     """
-    module: Any = load_weights(path)
+    module: Any = answering(load_weights(path))
 
     def run(given: Any, output: str) -> Array:
         before = torch.get_num_threads()
