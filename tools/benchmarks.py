@@ -326,6 +326,29 @@ def _live_cameras(result: dict[str, Any]) -> list[str]:
     return ["## Live: RTSP cameras\n", "\n".join([*lines, ""])]
 
 
+def _scrape(result: dict[str, Any]) -> list[str]:
+    """Say what a scrape of the metrics costs, by how many sources a run has."""
+    others = result["other_cores"]
+    quiet = "a quiet machine" if others < QUIET_CORES else f"a busy machine: other processes used {others:.1f} cores"
+    begin = (
+        "`benchmarks/bench_scrape.py`, processor time of a scrape of a live run with journal and console, on "
+        f"{quiet}; medians of {result['rounds']} rounds, commit {result['versions']['hyperframes']['commit']}. To count and write "
+        "the text holds the interpreter's lock; over HTTP all threads of the process count. prometheus_client only writes the same "
+        "families, already counted.\n"
+    )
+    rows = [
+        [
+            sources,
+            f"{told['lines']:,.0f}",
+            f"{told['bytes'] / 1024:,.0f} KiB",
+            *(f"{told[what]:.1f} ms" for what in ("text_ms", "http_ms", "prometheus_client_ms")),
+        ]
+        for sources, told in result["sources"].items()
+    ]
+    head = ["sources", "lines", "text", "counted and written", "over HTTP", "written by prometheus_client"]
+    return ["## Live: a scrape of the metrics\n", begin, _table(head, rows)]
+
+
 def _live_latency(result: dict[str, Any]) -> list[str]:
     """Say how long hyperframes take beside the operator's time and an ideal server, within a budget, and in overload."""
     rows = {row["what"]: row for row in result["rows"]}
@@ -705,6 +728,7 @@ SECTIONS = {
     "live_push": _live_push,
     "live_cameras": _live_cameras,
     "live_latency": _live_latency,
+    "scrape": _scrape,
     "search": _search,
     "policies": _policies,
     "processes": _processes,

@@ -26,8 +26,8 @@ and beside them:
 
     frames_dropped  frames given up outside a hyperframe: `stream`, `epoch`, `frame_ids`, `pts`, `reason` (``late``,
                     ``duplicate``, ``queue_full``, ``unmatched``, ``corrupt``, ``filtered``, ``degraded``, ...), `count`
-    stream          `stream`, `state` (``added``, ``connected``, ``lost``, ``reconnected``, ``stale``, ``recovered``,
-                    ``ended``, ``removed``), `reason`, `epoch`, `spec` (text; ``connected``)
+    stream          `stream`, `state` (``added``, ``unreachable`` (it never connected), ``connected``, ``lost``,
+                    ``reconnected``, ``stale``, ``recovered``, ``ended``, ``removed``), `reason`, `epoch`, `spec` (text; ``connected``)
     degraded        one step down when full: `level` from 1, `rule`; ``recovered``: one step up again, `level` from 0
     began           `run` (id), `settings`; ``finished``: `stats`, the last ones
     warning         `message`

@@ -34,6 +34,26 @@ def test_it_tells_what_became_of_hyperframes_and_of_frames_outside_of_them(path,
     assert "8 dropped (expired)" in lines[-1]
 
 
+@pytest.mark.parametrize("name", ["plant.journal", "other.db"])
+def test_reading_leaves_nothing_beside_a_journal_and_changes_nothing_in_it(path, name, capsys):
+    if name == "other.db":
+        path.with_name(name).write_bytes(b"no journal, but a file of a kilobyte".ljust(1024))
+    before = {file.name: file.read_bytes() for file in path.parent.iterdir()}
+    exit_code_of(app, ["journal", str(path.with_name(name))])
+    assert {file.name: file.read_bytes() for file in path.parent.iterdir()} == before
+
+
+def test_reading_while_a_run_writes_leaves_its_files_alone(path, capsys):
+    with LiveJournal(path) as journal:
+        before = {file.name for file in path.parent.iterdir()}
+        assert exit_code_of(app, ["journal", str(path)]) == 0
+        assert {file.name for file in path.parent.iterdir()} == before
+        journal.observe({"began": NOON, **life(9, streams=("cam3",))[0]})
+    capsys.readouterr()
+    assert exit_code_of(app, ["journal", str(path)]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].startswith("4 hyperframes")
+
+
 def test_conditions_leave_out_the_rest(path, capsys):
     assert exit_code_of(app, ["journal", str(path), "--where", "stream = cam3 and outcome = dropped"]) == 0
     said = capsys.readouterr().out

@@ -681,6 +681,24 @@ def test_a_source_that_cannot_be_opened_ends_and_the_others_go_on(tmp_path):
     assert live.stats()["delivered"] == 5
 
 
+def test_a_camera_that_never_connected_is_unreachable_and_only_one_that_did_can_be_lost():
+    run = Run()
+    inlet = run.live.inlet("door")
+    inlet.lost("Connection refused")
+    inlet.open(hf.FrameSpec.array((4, 6), np.uint8), rate=None)
+    inlet.lost("ended")
+    inlet.open(hf.FrameSpec.array((4, 6), np.uint8), rate=None)
+    told = [(seen["state"], seen["reason"]) for seen in run.seen if seen["kind"] == "stream"]
+    run.stop()
+    assert told == [
+        ("added", ""),
+        ("unreachable", "Connection refused"),
+        ("connected", ""),
+        ("lost", "ended"),
+        ("reconnected", ""),
+    ]
+
+
 def test_an_inlet_can_be_written_by_whoever_captures():
     run = Run(packing=hf.Packing(size=2))
     inlet = run.live.inlet("cam0")

@@ -47,28 +47,30 @@ class Coordinator:
         failed: Callable[[Exception], None],
     ) -> None:
         self._now_ns, self._look_around, self._after, self._failed = now_ns, look_around, after, failed
-        self._calls: deque[Callable[[], None]] = deque()
+        self.calls: deque[Callable[[], None]] = deque()
+        """Brought, and not carried out yet."""
         self._busy = threading.Lock()
         self._bell: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._look_ns = 0
 
     def bring(self, call: Callable[[], None]) -> None:
         """Leave a call; whoever does this attends soon."""
-        self._calls.append(call)
+        self.calls.append(call)
 
     def post(self, call: Callable[[], None]) -> None:
         """Leave a call for the coordinating thread."""
-        self._calls.append(call)
+        self.calls.append(call)
         self._bell.put(None)
 
     def attend(self) -> None:
         """Carry out what was brought, unless somebody is at it, who then does this too."""
-        while self._calls and self._busy.acquire(blocking=False):
+        calls, busy = self.calls, self._busy
+        while calls and busy.acquire(False):
             try:
                 self._carry_out(AT_ONCE)
             finally:
-                self._busy.release()
-            if len(self._calls) > AT_ONCE:  # frames must not wait for that long
+                busy.release()
+            if len(calls) > AT_ONCE:  # frames must not wait for that long
                 self._bell.put(None)
                 return
 
@@ -97,7 +99,7 @@ class Coordinator:
 
     def _carry_out(self, most: int | None) -> None:
         """Carry out what is there, also what that brings."""
-        calls, left = self._calls, most
+        calls, left = self.calls, most
         while calls and left != 0:
             try:
                 calls.popleft()()

@@ -118,16 +118,19 @@ class Entry:
     @property
     def priority(self) -> int:
         """Of its streams: the highest."""
-        return max(station.priority for station in self.stations)
+        return max([station.priority for station in self.stations])
 
     def told(self) -> dict[str, Any]:
-        """Return what every observation of it says; made once."""
+        """Return what every observation of it says, with room for its kind and time; made once, to be copied."""
         if self._told is None:
             header, core = self.hyperframe.header, self.hyperframe.core
             ids, pts = header.frame_ids[core], header.pts[core]
             if header.kind == "both":
                 ids, pts = ids.reshape(-1, len(self.stations)), pts.reshape(-1, len(self.stations))
             self._told = {
+                "kind": "",
+                "ns": 0,
+                "unix_ns": 0,
                 "hyperframe": self.sequence,
                 "id": header.id,
                 "streams": header.streams,
@@ -383,8 +386,8 @@ class Dispatch:
             self._end_of_dropped(entry, "cancelled")
             return
         self.entries[entry.sequence] = entry
-        self._lanes.add(entry.lane)
-        size = entry.frames
+        lane, size = entry.lane, entry.frames
+        self._lanes.add(lane)
         self._observe("queued", entry)
         deadline: int | None = None
         if entry.ended is not None:
@@ -399,7 +402,7 @@ class Dispatch:
                 cost=float(size),
                 deadline_ns=deadline,
                 priority=entry.priority,
-                stream=entry.lane,
+                stream=lane,
                 frames=max(1, size),
             )
         )
@@ -457,12 +460,12 @@ class Dispatch:
             match instruction:
                 case Start(task, worker, _):
                     self._start((task,), worker)
-                case Join(tasks, worker):
-                    self._start(tasks, worker)
                 case Release(sequence):
                     self._release(sequence)
                 case Emit(sequence):
                     self._emit(sequence)
+                case Join(tasks, worker):
+                    self._start(tasks, worker)
                 case Drop(sequence, reason):
                     self._drop(sequence, reason)
                 case WakeAt(ns):
@@ -473,7 +476,7 @@ class Dispatch:
     # Work -------------------------------------------------------------------------------------------------------------
 
     def _start(self, tasks: tuple[Task, ...], worker: int) -> None:
-        entries = tuple(self.entries[task.id] for task in tasks)
+        entries = tuple([self.entries[task.id] for task in tasks])
         now = self._now_ns()
         for entry in entries:
             entry.started_ns = now
@@ -583,7 +586,8 @@ class Dispatch:
 
     def _emit(self, sequence: int) -> None:
         entry = self.entries.pop(sequence)
-        self._forget_ended(entry.lane)
+        if self._ending:
+            self._forget_ended(entry.lane)
         self.handing_over += 1
         self._crew.deliver(partial(self._deliver, entry))
 
@@ -764,6 +768,8 @@ def values_of(entry: Entry) -> tuple[list[Any], list[bool] | None]:
     are copies; of records, the columns' rows of the frame.
     """
     start, stop = entry.hyperframe.header.core
+    if not entry.plan.ports:
+        return [None] * (stop - start), None
     plan, job = entry.plan.plan, entry.job
     assert job is not None  # it was run
     columns: dict[str, list[Any]] = {}
@@ -780,8 +786,6 @@ def values_of(entry: Entry) -> tuple[list[Any], list[bool] | None]:
         columns[port.output.name if port.output else port.name] = values
         if port.kind == "frames" and len(result) < stop - start:
             left_out = [value is None and (left_out is None or left_out[i]) for i, value in enumerate(values)]
-    if not columns:
-        return [None] * (stop - start), None
     if len(columns) == 1:
         return next(iter(columns.values())), left_out
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)], left_out

@@ -92,7 +92,7 @@ CREATE TABLE hyperframes (
     core TEXT,
     UNIQUE (run, sequence)
 );
-CREATE INDEX hyperframes_by_stop ON hyperframes (stop);
+CREATE INDEX hyperframes_by_stop ON hyperframes (stop) WHERE frames_out IS NOT NULL;
 CREATE INDEX hyperframes_by_seal ON hyperframes (sealed_ns);
 CREATE TABLE losses (
     number INTEGER PRIMARY KEY,

@@ -125,12 +125,14 @@ class JournalReader:
         self.path = path
         if not path.is_file():
             raise self._wrong("no such file")
+        log = path.with_name(f"{path.name}-wal")
+        self._is_whole = not log.exists() or not log.stat().st_size  # nobody writes it, or was killed while writing
         self._db = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", 2.0, uri=True)
         try:
             self._check()
             self._add_seals()
         except BaseException:
-            self._db.close()
+            self.close()
             raise
 
     def _check(self) -> None:
@@ -173,8 +175,15 @@ class JournalReader:
         self.close()
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file; what reading it put beside it goes, unless a run has begun to write it meanwhile.
+
+        A connection that may only read makes the files of the write-ahead log and cannot remove them. The last one that may
+        write removes them as it closes, by SQLite's own locks, so that no writer can lose anything.
+        """
         self._db.close()
+        if self._is_whole:
+            with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(self.path, 0.0)) as last:
+                last.execute("PRAGMA user_version").fetchone()
 
     def _wrong(self, why: str) -> SourceError:
         return SourceError(

@@ -180,7 +180,7 @@ class LiveRuntime:
         self._crew: Crew = crew or ThreadCrew()
         self._sources = _named(sources)
         self._coordinator = Coordinator(self.now_ns, self._look_around, self._goes_on, self._failed)
-        self.attend = self._coordinator.attend
+        self.attend, self.brought = self._coordinator.attend, self._coordinator.calls
         self._stations: dict[str, Station] = {}
         self._feeders: dict[str, Feeder] = {}
         self._lock = threading.Lock()  # held to add a stream; no other is taken under it
@@ -875,8 +875,9 @@ class LiveRuntime:
 
     def _observe(self, kind: str, entry: Entry, **fields: Any) -> None:
         if self._observers:
-            now = self.now_ns()
-            told = {"kind": kind, "ns": now, "unix_ns": now + self._unix_offset_ns, **entry.told(), **fields}
+            now, told = self.now_ns(), entry.told().copy()
+            told["kind"], told["ns"], told["unix_ns"] = kind, now, now + self._unix_offset_ns
+            told.update(fields)
             self._observers.observe(told)
 
     def _tell(self, kind: str, **fields: Any) -> None:

@@ -353,12 +353,11 @@ _LEFT_OUT = frozenset({"kind", "ns"})
 
 def _life_of(observation: Observation) -> Life:
     """Return the row that a hyperframe begins with."""
-    pts = observation["pts"]
-    epoch = observation["epoch"]
-    first, last = int(pts.min()), int(pts.max())
+    epoch, pts = observation["epoch"], observation["pts"].tolist()  # so few numbers are sooner looked at in lists
+    times = pts if pts and isinstance(pts[0], int) else [ns for row in pts for ns in row]
+    first, last = min(times), max(times)
     if first < 0:  # some frames are missing
-        times = pts[pts >= 0]
-        first, last = (int(times.min()), int(times.max())) if times.size else (-1, -1)
+        first = min([ns for ns in times if ns >= 0], default=-1)
     header = observation.get("header")
     core = (0, 0) if header is None else header.core
     return Life(
@@ -375,7 +374,7 @@ def _life_of(observation: Observation) -> Life:
         sealed_ns=observation["unix_ns"],
         frames=observation["frames"],
         epoch=str(epoch if isinstance(epoch, int) else list(epoch)),
-        pts=str(pts.tolist()),
+        pts=str(pts),
         clocks=_clocks_text(tuple(observation["clocks"])),
         first_ns=None if first < 0 else first,
         last_ns=None if last < 0 else last,

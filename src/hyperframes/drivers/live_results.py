@@ -111,7 +111,7 @@ class HandingOver:
         hyperframe, header, stations = entry.hyperframe, entry.hyperframe.header, entry.stations
         core = hyperframe.core
         values, left_out = values_of(entry)
-        ids, pts, mask = (array[core].tolist() for array in (header.frame_ids, header.pts, hyperframe.mask))
+        ids, pts, mask = header.frame_ids[core].tolist(), header.pts[core].tolist(), hyperframe.mask[core].tolist()
         epochs = entry.epoch if isinstance(entry.epoch, tuple) else (entry.epoch,)
         width = len(stations)
         delivered, filtered = [0] * width, [0] * width

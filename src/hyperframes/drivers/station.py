@@ -13,6 +13,7 @@ from hyperframes.packing import LIVE_TIME_BASE, ClockFit, Instants, Sequencer, S
 from hyperframes.packing.assemble import SPATIAL_LEAST_NS, USUAL_PERIOD_NS
 
 if TYPE_CHECKING:
+    from collections.abc import Sized
     from fractions import Fraction
 
     from hyperframes.frames import Array, FrameSpec
@@ -76,6 +77,11 @@ class Host(Protocol):
     """Whether the first frame of each hyperframe is worked on at once, too."""
     waits: bool
     """Whether a writer waits for room rather than dropping its frame."""
+
+    @property
+    def brought(self) -> Sized:
+        """What is left to attend to; always the same, and nearly always empty: it is looked at after every frame."""
+        ...
 
     def now_ns(self) -> int:
         """Return monotonic nanoseconds."""
@@ -152,7 +158,7 @@ class Station:
         """Whether its times are comparable with those of the other streams, however far off."""
         self.marks: list[tuple[int, int]] = []
         """(time, captured) now and then, for the rate."""
-        self._host, self._now_ns, self._attend = host, host.now_ns, host.attend
+        self._host, self._now_ns, self._attend, self._brought = host, host.now_ns, host.attend, host.brought
         self._series: Series | None = None
         self._slabs: SlabPool | None = None
         self._reserved: Any = None
@@ -201,7 +207,46 @@ class Station:
         """Return where the next frame goes; see `Inlet.slot`."""
         now_ns = self._now_ns()
         with self.lock:
-            return self._slot(frame_id, capture_ns, arrival_ns, now_ns)
+            if self._writing:
+                self._give_up("unwritten")
+            if self.spec is None or self.closed:
+                self._refuse(-1, arrival_ns, "cancelled" if self.closed else "unmatched")
+                return None
+            time_ns, sender = arrival_ns, False
+            if capture_ns is not None:
+                time_ns, sender = capture_ns, True
+                self._clock.add(capture_ns, arrival_ns)
+            sequencer = self._sequencer
+            verdict = sequencer.judge(frame_id, time_ns, sender=sender)
+            if self.state != "connected":
+                self._is_back()
+            self.last_frame_ns = now_ns
+            if verdict == "restart":
+                self._clock.forget()
+                self._shift_ns = None
+                self._begin_epoch("restart")
+            elif verdict:
+                self._refuse(-1 if frame_id is None else frame_id, time_ns, verdict)
+                return None
+            frame_id, time_ns = sequencer.frame_id, sequencer.time_ns
+            self._taken += 1
+            every = self._thinning.every
+            if every > 1 and self._taken % every:
+                self._refuse(frame_id, time_ns, "degraded")
+                return None
+            seen = self._room.count  # before the search: memory given back meanwhile must not be missed
+            slot = self._find_slot(frame_id, time_ns, now_ns, sender=sender)
+            if isinstance(slot, str):
+                while slot == "queue_full" and self._host.waits and self._wait_for_room(seen):
+                    seen = self._room.count
+                    slot = self._find_slot(frame_id, time_ns, now_ns, sender=sender)
+                if isinstance(slot, str):
+                    self._refuse(frame_id, time_ns, slot)
+                    return None
+            self.account.take()
+            self._planes, self._stamp = slot, (frame_id, capture_ns, arrival_ns)
+            self._writing, self._writing_stamp = True, (frame_id, time_ns)
+            return slot
 
     def push(self) -> None:
         """Take the frame written; see `Inlet.push`."""
@@ -236,7 +281,8 @@ class Station:
                     self._host.opens(self, first, series.packer.slabs, now_ns)
             if self._ending:
                 self._end()
-        self._attend()
+        if self._brought:
+            self._attend()
 
     def drop(self, reason: str, count: int = 1) -> None:
         """Count frames that get no slot; see `Inlet.drop`."""
@@ -248,11 +294,11 @@ class Station:
             self._refuse(-1, -1, reason, count)
 
     def lost(self, reason: str) -> None:
-        """Say that the connection is gone; see `Inlet.lost`."""
+        """Say that the connection is gone, or that there is none yet; see `Inlet.lost`."""
         with self.lock:
-            self.state = "lost"
+            self.state = state = "unreachable" if self.spec is None else "lost"
             self._there(False)
-        self._host.stream_is(self, "lost", reason)
+        self._host.stream_is(self, state, reason)
 
     def restart(self, reason: str) -> None:
         """Begin a new epoch with the next frame; see `Inlet.restart`."""
@@ -377,50 +423,6 @@ class Station:
         self._shared.acquire()
         self.lock_waited_ns += time.perf_counter_ns() - began
 
-    def _slot(
-        self, frame_id: int | None, capture_ns: int | None, arrival_ns: int, now_ns: int
-    ) -> tuple[Array, ...] | None:
-        if self._writing:
-            self._give_up("unwritten")
-        if self.spec is None or self.closed:
-            self._refuse(-1, arrival_ns, "cancelled" if self.closed else "unmatched")
-            return None
-        time_ns, sender = arrival_ns, False
-        if capture_ns is not None:
-            time_ns, sender = capture_ns, True
-            self._clock.add(capture_ns, arrival_ns)
-        sequencer = self._sequencer
-        verdict = sequencer.judge(frame_id, time_ns, sender=sender)
-        if self.state != "connected":
-            self._is_back()
-        self.last_frame_ns = now_ns
-        if verdict == "restart":
-            self._clock.forget()
-            self._shift_ns = None
-            self._begin_epoch("restart")
-        elif verdict:
-            self._refuse(-1 if frame_id is None else frame_id, time_ns, verdict)
-            return None
-        frame_id, time_ns = sequencer.frame_id, sequencer.time_ns
-        self._taken += 1
-        every = self._thinning.every
-        if every > 1 and self._taken % every:
-            self._refuse(frame_id, time_ns, "degraded")
-            return None
-        seen = self._room.count  # before the search: memory given back meanwhile must not be missed
-        slot = self._find_slot(frame_id, time_ns, now_ns, sender=sender)
-        if isinstance(slot, str):
-            while slot == "queue_full" and self._host.waits and self._wait_for_room(seen):
-                seen = self._room.count
-                slot = self._find_slot(frame_id, time_ns, now_ns, sender=sender)
-            if isinstance(slot, str):
-                self._refuse(frame_id, time_ns, slot)
-                return None
-        self.account.take()
-        self._planes, self._stamp = slot, (frame_id, capture_ns, arrival_ns)
-        self._writing, self._writing_stamp = True, (frame_id, time_ns)
-        return slot
-
     def _wait_for_room(self, seen: int) -> bool:
         """Wait until memory is given back more than `seen` times, the lock let go meanwhile; return whether to try again."""
         if self.closed or self._room.is_open:
@@ -454,10 +456,11 @@ class Station:
         packer = series.packer
         if not sender:
             packer.clock = "arrival"
-        elif not packer.num_open:
+        elif packer.clock != "capture" and not packer.num_open:
             packer.clock = "capture"
         numbered = self._sequencer.numbered
-        series.order_by(ids=numbered)
+        if numbered is not series.key_is_id:
+            series.order_by(ids=numbered)
         return series.slot(frame_id, time_ns, frame_id if numbered else time_ns)
 
     def _on_our_clock(self, time_ns: int, *, sender: bool) -> int:

@@ -196,7 +196,8 @@ class Series:
         self._lateness_ns = _ns(packing.lateness)
         self._newest_ns = -1
         self._newest_key = self._sealed_key = -1
-        self._key_is_id = True
+        self.key_is_id = True
+        """Whether frames are ordered by their ids, not their times."""
         self._stamp = (0, 0, 0)  # id, time and key of the frame being written
         self._back = 0
 
@@ -221,14 +222,14 @@ class Series:
         return planes
 
     def _open_keys(self) -> Iterator[int]:
-        by_id = self._key_is_id
+        by_id = self.key_is_id
         for pts, frame_id in self.packer.open_times():
             yield frame_id if by_id else pts
 
     def order_by(self, *, ids: bool) -> None:
         """Say whether keys are ids or times."""
-        if ids != self._key_is_id:
-            self._key_is_id = ids
+        if ids != self.key_is_id:
+            self.key_is_id = ids
             self._newest_key = self._sealed_key = -1
 
     def push(self, now_ns: int) -> list[Filled]:
@@ -236,8 +237,10 @@ class Series:
         frame_id, time_ns, key = self._stamp
         packer = self.packer
         packer.add(time_ns, 0, frame_id, back=self._back)
-        self._newest_ns = max(self._newest_ns, time_ns)
-        self._newest_key = max(self._newest_key, key)
+        if time_ns > self._newest_ns:  # noqa: PLR1730 - asked for every frame, and a call of max costs more
+            self._newest_ns = time_ns
+        if key > self._newest_key:  # noqa: PLR1730 - as above
+            self._newest_key = key
         if self.opened_ns is None:
             self._open(now_ns)
         deadline = self.deadline_ns
@@ -289,7 +292,7 @@ class Series:
         assert hyperframe is not None  # frames were ready
         opened_ns = now_ns if self.opened_ns is None else self.opened_ns
         header = hyperframe.header
-        last = (header.frame_ids if self._key_is_id else header.pts)[hyperframe.core][-1]
+        last = (header.frame_ids if self.key_is_id else header.pts)[hyperframe.core][-1]
         self._sealed_key = max(self._sealed_key, int(last))
         self._open(now_ns if self.packer.num_open else None)
         self._started = self.packing.trigger != "event" or self.packing.event == "seal"

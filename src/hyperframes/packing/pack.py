@@ -317,8 +317,9 @@ class Packer:
         while self._times_from < read[0]:
             self._times.popleft()
             self._times_from += 1
-        times = list(islice(self._times, read[1] - read[0]))
-        pts, durations, ids = [t[0] for t in times], [t[1] for t in times], [t[2] for t in times]
+        num = read[1] - read[0]
+        held = self._times
+        pts, durations, ids = zip(*(held if len(held) == num else islice(held, num)), strict=True)
         first, last = ids[core[0] - read[0]], ids[core[1] - read[0] - 1]
         frame_ids = np.array(ids, np.int64)
         gaps: tuple[tuple[int, int], ...] = ()
@@ -326,7 +327,7 @@ class Packer:
             gaps = missing_ranges(frame_ids[core[0] - read[0] : core[1] - read[0]], self._id_before)
         sealed = _hyperframe(
             memory.planes,
-            (np.array(pts, np.int64), np.array(durations, np.int64)),
+            (np.array(pts, np.int64), np.array(durations, np.int64) if any(durations) else _no_durations(num)),
             read,
             core,
             self.spec,
@@ -404,6 +405,14 @@ def _hyperframe(
         offset,
         lent=lent,
     )
+
+
+@lru_cache(maxsize=64)
+def _no_durations(count: int) -> Array:
+    """Return the durations of `count` frames of which none is known, read-only as many share it."""
+    durations = np.zeros(count, np.int64)
+    durations.flags.writeable = False
+    return durations
 
 
 @lru_cache(maxsize=64)

@@ -80,30 +80,31 @@ class OnError:
 class LazyHeap(Generic[Item]):
     """A heap whose items may die inside it; they are skipped, and swept out before they outnumber the living."""
 
-    __slots__ = ("_alive", "_entries", "_limit", "_order")
+    __slots__ = ("_alive", "_limit", "_order", "entries")
 
     def __init__(self, alive: Callable[[Item], bool]) -> None:
         self._alive = alive
-        self._entries: list[tuple[Key, int, Item]] = []
+        self.entries: list[tuple[Key, int, Item]] = []
+        """(key, order, item), dead ones included: no living item's key is below that of the first."""
         self._order = 0
         self._limit = 64
 
     def __len__(self) -> int:
         """Entries held, dead ones included."""
-        return len(self._entries)
+        return len(self.entries)
 
     def push(self, key: Key, item: Item) -> None:
         """Add an item; of equal keys the first pushed goes first."""
-        if len(self._entries) >= self._limit:
-            self._entries = [entry for entry in self._entries if self._alive(entry[2])]
-            heapq.heapify(self._entries)
-            self._limit = 2 * len(self._entries) + 64
+        if len(self.entries) >= self._limit:
+            self.entries[:] = [entry for entry in self.entries if self._alive(entry[2])]
+            heapq.heapify(self.entries)
+            self._limit = 2 * len(self.entries) + 64
         self._order += 1
-        heapq.heappush(self._entries, (key, self._order, item))
+        heapq.heappush(self.entries, (key, self._order, item))
 
     def peek(self) -> tuple[Key, Item] | None:
         """Return the first living item with its key; None when there is none."""
-        entries = self._entries
+        entries = self.entries
         while entries:
             key, _, item = entries[0]
             if self._alive(item):
@@ -113,7 +114,7 @@ class LazyHeap(Generic[Item]):
 
     def pop(self) -> Item:
         """Take out the item that `peek` showed."""
-        return heapq.heappop(self._entries)[2]
+        return heapq.heappop(self.entries)[2]
 
 
 class Turns:
@@ -149,12 +150,13 @@ class Turns:
 class ReadyQueue(Generic[Item]):
     """Ready tasks: higher priority first, streams of one priority in turns, inside a stream by the policy's key."""
 
-    __slots__ = ("_alive", "_lanes", "_order", "_turns")
+    __slots__ = ("_alive", "_lanes", "_order", "_spare", "_turns")
 
     def __init__(self, alive: Callable[[Item], bool], turns: Turns) -> None:
         self._alive, self._turns = alive, turns
         self._lanes: dict[Lane, LazyHeap[Item]] = {}
         self._order: list[tuple[int, int, Lane]] = []  # (-priority, served, lane), each lane of _lanes once
+        self._spare: list[LazyHeap[Item]] = []  # empty ones: lanes come and go with every item where there are many
 
     def __len__(self) -> int:
         """Entries held, dead ones included."""
@@ -165,7 +167,7 @@ class ReadyQueue(Generic[Item]):
         lane = self._turns.lane(priority, stream)
         heap = self._lanes.get(lane)
         if heap is None:
-            heap = self._lanes[lane] = LazyHeap(self._alive)
+            heap = self._lanes[lane] = self._spare.pop() if self._spare else LazyHeap(self._alive)
             heapq.heappush(self._order, (-priority, self._turns.last(lane), lane))
         heap.push(key, item)
 
@@ -177,7 +179,7 @@ class ReadyQueue(Generic[Item]):
             first = self._lanes[lane].peek()
             if first is None:
                 heapq.heappop(order)
-                del self._lanes[lane]
+                self._spare.append(self._lanes.pop(lane))
             elif served != self._turns.last(lane):  # served through another queue since
                 heapq.heapreplace(order, (minus_priority, self._turns.last(lane), lane))
             else:

@@ -47,11 +47,11 @@ from hyperframes.scheduling.events import (
     WorkerJoined,
     WorkerLost,
 )
-from hyperframes.scheduling.policies import LazyHeap, OnError, ReadyQueue, Turns, policy_key
+from hyperframes.scheduling.policies import LazyHeap, OnError, Rank, ReadyQueue, Turns, policy_key
 from hyperframes.scheduling.state import IdRanges, Life, Phase, Stream, Work
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from hyperframes.scheduling.graph import StageGraph
 
@@ -86,26 +86,15 @@ class Metrics:
 
 
 class _Stage:
-    """The ready tasks of one stage, in the three groups that the results slots tell apart."""
+    """The ready tasks of one stage, in the two groups that the results slots tell apart."""
 
-    __slots__ = ("fresh", "going", "heads")
+    __slots__ = ("fresh", "going")
 
     def __init__(self, turns: Turns) -> None:
         self.going: ReadyQueue[Work] = ReadyQueue(lambda w: w.phase is Phase.READY, turns)
         """Of hyperframes that hold a results slot."""
         self.fresh: ReadyQueue[Work] = ReadyQueue(_is_fresh, turns)
         """Of hyperframes that would take one."""
-        self.heads: ReadyQueue[Work] = ReadyQueue(_is_fresh, turns)
-        """Those of `fresh` that may take the last one."""
-
-    def queues(self, free_slots: int, *, one_will_return: bool) -> tuple[ReadyQueue[Work], ...]:
-        """Return where tasks may be taken from while `free_slots` results slots are free.
-
-        The last one goes to whoever asks only while another is sure to come back.
-        """
-        if free_slots > 1 or (free_slots == 1 and one_will_return):
-            return self.going, self.fresh
-        return (self.going, self.heads) if free_slots == 1 else (self.going,)
 
 
 def _is_fresh(work: Work) -> bool:
@@ -269,17 +258,22 @@ class Scheduler:
             undefined and the run must end.
         """
         self._ring.append((now_ns, event))
-        self._out = self.start()
-        self._expire(now_ns)
+        self._out = [] if self._started else self.start()
+        deadlines = self._deadlines
+        if deadlines.entries and deadlines.entries[0][0][0] <= now_ns:
+            self._expire(now_ns)
         _ON[type(event)](self, event)
-        self._expire(now_ns)
+        if deadlines.entries and deadlines.entries[0][0][0] <= now_ns:
+            self._expire(now_ns)
         if not self._stopping:
             if self._num_ready:
                 for pool in self._pools.values():
                     if pool.idle:
                         self._assign(pool)
-            self._wake(now_ns)
-        self._stop_if_over()
+            if deadlines.entries or self._wake_ns is not None:
+                self._wake(now_ns)
+        if not self._running:
+            self._stop_if_over()
         return self._out
 
     def metrics(self) -> Metrics:
@@ -312,7 +306,7 @@ class Scheduler:
             self._already.discard(event.id)
             self._finished.add(event.id)
             self._release(event.id)
-        elif stream.broken or any(other in self._broken for other in event.after):
+        elif stream.broken or (event.after and any(other in self._broken for other in event.after)):
             self._broken.add(event.id)
             stream.broken = stream.broken or bool(self.graph.sequential)
             self._refuse(event, "ancestor_failed")
@@ -444,7 +438,8 @@ class Scheduler:
         for work in life.works:
             if work.indegree == 0:
                 self._make_ready(work)
-        self._let_first(stream)
+        if len(stream.line) == 1:
+            self._let_first(life)
 
     def _shares(self, cost: float) -> int:
         """Return how many median hyperframes one of `cost` stands for, where it is heavy; else 1."""
@@ -473,25 +468,17 @@ class Scheduler:
             self._push(stage.going, work)
             return
         self._push(stage.fresh, work)
-        if life.first:
-            self._push(stage.heads, work)
 
     def _push(self, queue: ReadyQueue[Work], work: Work) -> None:
         sealed = work.life.sealed
         queue.push(sealed.priority, sealed.stream, self._key(work.task, sealed.cost, work.order), work)
 
-    def _let_first(self, stream: Stream) -> None:
-        """Let the lowest unfinished hyperframe take the last results slot, if it waits for no other."""
-        life = stream.head()
+    def _let_first(self, life: Life | None) -> None:
+        """Let the lowest unfinished hyperframe of a stream take the last results slot, if it waits for no other."""
         if life is None or life.first or life.elders:
             return
         life.first = True
-        if life.started:
-            self._firsts_started += 1
-        else:
-            for work in life.works:
-                if work.phase is Phase.READY:
-                    self._push(self._stages[work.task.stage].heads, work)
+        self._firsts_started += life.started
 
     def _assign(self, pool: _Pool) -> None:
         """Give ready tasks to the idle workers of a resource."""
@@ -516,16 +503,48 @@ class Scheduler:
         works: list[Work] = []
         stages = pool.stages
         while len(works) < pool.join:
-            free, returns = self.results - self._slots_taken, self._emitted + self._firsts_started > 0
-            queues = [queue for stage in stages for queue in stage.queues(free, one_will_return=returns)]
-            ranked = [(rank, queue) for queue in queues if (rank := queue.peek()) is not None]
-            if not ranked:
+            work = self._next(stages)
+            if work is None:
                 break
-            work = min(ranked, key=_rank)[1].pop()
             self._begin(work)
             works.append(work)
             stages = [self._stages[work.task.stage]]
         return works
+
+    def _next(self, stages: list[_Stage]) -> Work | None:
+        """Take out the ready task of `stages` that goes first.
+
+        The last free results slot goes to whoever asks only while another is sure to come back.
+        """
+        free = self.results - self._slots_taken
+        takes_fresh = free > 1 or (free == 1 and self._emitted + self._firsts_started > 0)
+        best, first = None, None
+        for stage in stages:
+            for queue in (stage.going, stage.fresh) if takes_fresh else (stage.going,):
+                rank = queue.peek()
+                if rank is not None and (best is None or rank < best):
+                    best, first = rank, queue
+        if free == 1 and not takes_fresh:
+            heads = [(self._rank(work), work.task, work) for stage in stages for work in self._heads(stage)]
+            if heads and (best is None or min(heads)[0] < best):
+                head = min(heads)[2]
+                self._turns.serve(self._turns.lane(head.life.sealed.priority, head.life.sealed.stream))
+                return head
+        return None if first is None else first.pop()
+
+    def _heads(self, stage: _Stage) -> Iterator[Work]:
+        """Yield the ready tasks of a stage that may take the last results slot; seldom asked for, so they are looked up."""
+        for stream in self._streams.values():
+            life = stream.head()
+            if life is not None and life.first and not life.started:
+                for work in life.works:
+                    if work.phase is Phase.READY and self._stages[work.task.stage] is stage:
+                        yield work
+
+    def _rank(self, work: Work) -> Rank:
+        sealed = work.life.sealed
+        served = self._turns.last(self._turns.lane(sealed.priority, sealed.stream))
+        return -sealed.priority, served, self._key(work.task, sealed.cost, work.order)
 
     def _begin(self, work: Work) -> None:
         life = work.life
@@ -647,7 +666,7 @@ class Scheduler:
         if work.indegree == 0 and work.phase is Phase.WAITING:
             self._make_ready(work)
         if work.life.elders == 0:
-            self._let_first(work.life.stream)
+            self._let_first(work.life.stream.head())
 
     # The end of a hyperframe ------------------------------------------------------------------------------------------
 
@@ -662,7 +681,7 @@ class Scheduler:
         """Emit what is complete at the front of a stream."""
         while (life := stream.head()) is not None and life.complete:
             self._emit(life)
-        self._let_first(stream)
+        self._let_first(life)
         self._forget_if_over(stream)
 
     def _emit(self, life: Life) -> None:
@@ -674,6 +693,7 @@ class Scheduler:
         """No task of it will run again."""
         self._firsts_started -= life.first and life.started
         del self._lives[life.id]
+        life.works = ()  # they hold it: nobody should have to look for such rings
         self._finished.add(life.id)
         self._release(life.id)
 
@@ -705,8 +725,12 @@ class Scheduler:
             self._give_up(self._deadlines.pop(), "expired", breaks=False)
 
     def _wake(self, now_ns: int) -> None:
-        if self._wake_ns is not None and self._wake_ns <= now_ns:
-            self._wake_ns = None
+        """Ask to be told when the next deadline is, where that was not asked for yet."""
+        entries, wake_ns = self._deadlines.entries, self._wake_ns
+        if wake_ns is not None and wake_ns <= now_ns:
+            self._wake_ns = wake_ns = None
+        if not entries or (wake_ns is not None and wake_ns <= entries[0][0][0]):
+            return  # as nearly always
         due = self._deadlines.peek()
         if due is not None and (self._wake_ns is None or due[0][0] < self._wake_ns):
             self._wake_ns = due[0][0]
@@ -849,10 +873,6 @@ _ON: dict[type, Callable[[Scheduler, Any], None]] = {
     Cancel: Scheduler._on_cancel,
     Tick: Scheduler._on_tick,
 }
-
-
-def _rank(ranked: tuple[Any, ReadyQueue[Work]]) -> Any:
-    return ranked[0]
 
 
 def _named(task: Task) -> str:

@@ -156,8 +156,11 @@ class IdRanges:
         self._stops: list[int] = []
 
     def __contains__(self, number: int) -> bool:
+        stops = self._stops
+        if not stops or number >= stops[-1]:
+            return False  # as nearly always: numbers rise
         place = bisect.bisect_right(self._starts, number) - 1
-        return place >= 0 and number < self._stops[place]
+        return place >= 0 and number < stops[place]
 
     def __iter__(self) -> Iterator[int]:
         for start, stop in zip(self._starts, self._stops, strict=True):
@@ -170,6 +173,9 @@ class IdRanges:
 
     def add(self, number: int) -> None:
         """Put `number` in."""
+        if self._stops and number == self._stops[-1]:
+            self._stops[-1] = number + 1
+            return
         if number in self:
             return
         place = bisect.bisect_right(self._starts, number)
