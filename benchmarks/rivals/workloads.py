@@ -169,9 +169,11 @@ WORKLOADS = (
         ("hyperframes", "zarr"),
         (
             Target("hyperframes, zarr", "zarr, default", 1),
-            Target("hyperframes, zarr", "zarr, no look for empty chunks", 1),
+            Target("hyperframes, zarr", "zarr, no look, safe on disk", 1),
+            Target("hyperframes, zarr", "limit: disk", 0.9, cpu=False),
             Target("hyperframes, npy", "NumPy save, safe on disk", 1),
             Target("hyperframes, npy", "NumPy open_memmap", 1),
+            Target("hyperframes, npy", "limit: disk", 0.9, cpu=False),
         ),
         reference="hyperframes, npy",
         in_memory=True,

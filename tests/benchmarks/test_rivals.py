@@ -346,8 +346,10 @@ def test_our_chain_is_the_same_fused_and_one_after_another(rivals, small):
 def test_our_arrays_are_read_back_as_they_were(rivals, small):
     cases = rivals("measure").load(str(RIVALS / "contestants" / "hyperframes.py"))("arrays_out", small)
     expected = [frame.tobytes() for frame in np.load(Path(small.memory) / "rgb.npy")]
-    for case in cases.values():
+    for label, case in cases.items():
+        if case.frames is not None:
+            case.before()
+            assert results(case) == expected
         case.before()
-        assert results(case) == expected
-        case.before()
-        assert case.run() == 7
+        assert case.run() == 7, label
+    assert (Path(small.scratch) / "raw").stat().st_size >= sum(map(len, expected))

@@ -11,7 +11,7 @@ import pytest
 
 from hyperframes.errors import SinkError
 from hyperframes.frames import Clip, FrameSpec
-from hyperframes.sinks import open_sink
+from hyperframes.sinks import open_sink, staging
 from hyperframes.sinks.staging import StagedFile, StagedFolder
 from hyperframes.testing.sinks import clip_like, target_for
 
@@ -36,6 +36,10 @@ def small_files(limit):
 def fill(sink, spec):
     """Write until the sink gives up."""
     sink.open(target_for(spec))
+    fill_open(sink, spec)
+
+
+def fill_open(sink, spec):
     for number in range(100):
         sink.write(clip_like(spec, 100, seed=number))
     sink.close()
@@ -77,6 +81,63 @@ def test_a_disk_that_fills_up_at_the_last_byte_leaves_nothing(tmp_path, monkeypa
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(SinkError, match="disk full"):
         sink.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "spec"), [("out.npy", PICTURES), ("out.zarr", PICTURES), ("out.zarr", PLANES), ("out", PICTURES)]
+)
+def test_everything_is_on_the_disk_before_it_gets_its_name_and_the_name_before_the_run_ends(
+    tmp_path, monkeypatch, name, spec
+):
+    """What a power cut leaves is what was given to the disk: files as they are, then names in folders, then the new name."""
+    final, synced, renamed = tmp_path / name, {}, []
+    fsync, replace, rename = os.fsync, Path.replace, Path.rename
+
+    def noted(descriptor):
+        facts = os.fstat(descriptor)
+        fsync(descriptor)
+        synced[facts.st_ino] = facts.st_mtime_ns
+
+    def is_safe(path):
+        return synced.get(path.stat().st_ino) == path.stat().st_mtime_ns
+
+    def checked(move):
+        def run(path, target):
+            if Path(target) == final:
+                assert [p for p in (path, *path.rglob("*")) if not is_safe(p)] == []
+                renamed.append(path)
+            return move(path, target)
+
+        return run
+
+    monkeypatch.setattr(os, "fsync", noted)
+    monkeypatch.setattr(staging, "_data_sync", noted)
+    monkeypatch.setattr(staging, "_AHEAD_BYTES", 20_000)
+    monkeypatch.setattr(Path, "replace", checked(replace))
+    monkeypatch.setattr(Path, "rename", checked(rename))
+    sink = open_sink(final)
+    sink.open(target_for(spec))
+    for number in range(5):
+        sink.write(clip_like(spec, 3, seed=number))
+    sink.close()
+    assert len(renamed) == 1
+    assert is_safe(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["out.npy", "out.zarr"])
+def test_what_the_disk_refuses_while_frames_still_come_is_told_and_leaves_nothing(tmp_path, monkeypatch, name):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(staging, "_data_sync", full)
+    monkeypatch.setattr(staging, "_AHEAD_BYTES", 20_000)
+    sink = open_sink(tmp_path / name)
+    sink.open(target_for(PICTURES))
+    monkeypatch.setattr(staging, "sync", full)
+    with pytest.raises(SinkError, match="disk full"):
+        fill_open(sink, PICTURES)
+    sink.abort()
     assert list(tmp_path.iterdir()) == []
 
 

@@ -361,4 +361,28 @@ def arrays_out(inputs):
             return streamed(str(path), ())
 
         cases[f"hyperframes, {suffix}"] = Case(run, read, before=remove)
-    return cases
+    return {**cases, "limit: disk": raw_writes(frames.nbytes, len(frames), Path(inputs.scratch) / "raw")}
+
+
+def raw_writes(num_bytes, num_frames, path):
+    """Return the case of so many bytes given to the disk from memory that suits it, past the system's own, and nothing else."""
+    import mmap
+    import os
+
+    memory = mmap.mmap(-1, 16 << 20)
+    memory[:] = os.urandom(len(memory))
+
+    def run():
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+        try:
+            file = os.open(path, flags | getattr(os, "O_DIRECT", 0))
+        except OSError:  # a file system that always keeps a copy in memory
+            file = os.open(path, flags)
+        done = 0
+        while done < num_bytes:
+            done += os.write(file, memory)
+        os.fsync(file)
+        os.close(file)
+        return num_frames
+
+    return Case(run, before=lambda: path.unlink(missing_ok=True))

@@ -22,6 +22,9 @@ def contest(workload, inputs):
         "zarr, no look for empty chunks": zarr_case(
             frames, scratch / "fast.zarr", compressors=None, config={"write_empty_chunks": True}
         ),
+        "zarr, no look, safe on disk": zarr_case(
+            frames, scratch / "safe.zarr", safe=True, compressors=None, config={"write_empty_chunks": True}
+        ),
         "zarr, no compression": zarr_case(frames, scratch / "plain.zarr", compressors=None),
         "NumPy save": npy_case(scratch / "save.npy", lambda path: np.save(path, frames), len(frames)),
         "NumPy save, safe on disk": npy_case(scratch / "safe.npy", lambda path: saved(frames, path), len(frames)),
@@ -29,7 +32,7 @@ def contest(workload, inputs):
     }
 
 
-def zarr_case(frames, path, **settings):
+def zarr_case(frames, path, *, safe=False, **settings):
     import zarr
 
     def run():
@@ -38,6 +41,8 @@ def zarr_case(frames, path, **settings):
         )
         for t in range(0, len(frames), CHUNK):
             array[t : t + CHUNK] = frames[t : t + CHUNK]
+        if safe:
+            all_on_disk(path)
         return len(frames)
 
     def results():
@@ -45,6 +50,16 @@ def zarr_case(frames, path, **settings):
         return zarr.open_array(str(path), mode="r")[:]
 
     return Case(run, results, before=lambda: shutil.rmtree(path, ignore_errors=True))
+
+
+def all_on_disk(path):
+    """Do as one does who must find the folder whole after a power cut."""
+    import os
+
+    for place in (*path.rglob("*"), path):
+        descriptor = os.open(place, os.O_RDONLY)
+        os.fsync(descriptor)
+        os.close(descriptor)
 
 
 def npy_case(path, write, num_frames):

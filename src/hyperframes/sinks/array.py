@@ -51,6 +51,8 @@ def npy_header(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bytes:
 class NpySink(Sink):
     """One ``.npy`` file of shape (N, ...): plain sequential writes, the count patched at the end.
 
+    On the disk when it gets its name, after a power cut too; the disk begins while frames still come.
+
     Parameters
     ----------
     path : path
@@ -153,7 +155,8 @@ class ZarrSink(Sink):
     """A zarr (version 3) array (N, ...) whose chunks are whole hyperframes; a group of arrays for several planes.
 
     Times and the facts of `FrameSpec` are kept in the attribute ``hyperframes``, times of groups in an array ``pts``,
-    so that the source of the same name gives the same frames.
+    so that the source of the same name gives the same frames. On the disk when it gets its name, after a power cut too; the disk begins
+    while frames still come.
 
     Parameters
     ----------
@@ -236,13 +239,16 @@ class ZarrSink(Sink):
 
     def checkpoint(self) -> Checkpoint:
         """Flush the chunks that are whole; frames after them are wanted again."""
-        chunks = range(self._num_synced // self._size, self._num_written // self._size)
-        names = [f"{folder}c/{chunk}{'/0' * rest}" for folder, rest in self._chunk_places() for chunk in chunks]
-        opened(self._staged, self.name).checkpoint(names)
+        opened(self._staged, self.name).checkpoint(self._chunk_names(self._num_synced, self._num_written))
         self._num_synced = self._num_written
         pts = np.array(self._pts[: self._num_written], np.int64)
         token = {"frames": self._num_written, "size": self._size, "wanted": self._wanted, "pts": pts}
         return Checkpoint(token, self._wanted)
+
+    def _chunk_names(self, start: int, stop: int) -> list[str]:
+        """Return the files of the whole chunks that hold the frames [start, stop)."""
+        chunks = range(start // self._size, stop // self._size)
+        return [f"{folder}c/{chunk}{'/0' * rest}" for folder, rest in self._chunk_places() for chunk in chunks]
 
     def _chunk_places(self) -> list[tuple[str, int]]:
         """Return, per array, the folder in front of its chunks and how many axes each has after the first."""
@@ -348,6 +354,7 @@ class ZarrSink(Sink):
                     array.resize((max(stop, array.shape[0] + _GROWTH_FRAMES), *array.shape[1:]))
                 array[self._num_written : stop] = frames[:count]
                 pending[:] = [frames[count:].copy()] if len(frames) > count else []
+            staged.begin(self._chunk_names(self._num_written, stop))
         self._num_written = stop
 
     def close(self) -> str:

@@ -1,4 +1,8 @@
-"""Output that is written beside its final name and renamed when whole; errors of the disk in plain words."""
+"""Output that is written beside its final name and renamed when whole; errors of the disk in plain words.
+
+Nothing incomplete stands under a final name, after a power cut either: everything in a file or folder is on the disk before it is
+renamed, and the new name is before `commit` returns.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +11,16 @@ import os
 import shutil
 import sys
 import time
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Self
 
 from hyperframes.errors import SinkError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from pathlib import Path
 
 if sys.platform != "win32":
     import fcntl
@@ -22,6 +28,11 @@ if sys.platform != "win32":
 __all__ = ["FolderClaim", "StagedFile", "StagedFolder", "disk_errors", "partial_of", "sync"]
 
 _TRIES, _PAUSE_SECONDS = 100, 0.01
+_AHEAD_BYTES = 64 << 20
+"""Of a file, before the disk begins with them while more is written."""
+_SYNCED_AT_ONCE = 8
+"""Files: the disk's own journal takes them together."""
+_data_sync = getattr(os, "fdatasync", os.fsync)
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
@@ -126,6 +137,43 @@ class FolderClaim:
         self.release()
 
 
+class _Ahead:
+    """Has what was written made safe on the disk while more is written; for one thread that asks.
+
+    Writing 1.5 GB/s to the system's memory and then 1.5 GB/s from there to the disk, one after the other, is half as fast
+    as both at once.
+    """
+
+    def __init__(self) -> None:
+        self._pool: ThreadPoolExecutor | None = None
+        self._under_way = deque[Future[None]]()
+
+    @property
+    def idle(self) -> bool:
+        """Whether all that was begun is done."""
+        return all(work.done() for work in self._under_way)
+
+    def begin(self, work: Callable[[], None]) -> None:
+        """Have `work` done behind what was begun before; raise what went wrong with that, as the system tells it only once."""
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(1, "disk")
+        while self._under_way and self._under_way[0].done():
+            self._under_way.popleft().result()
+        self._under_way.append(self._pool.submit(work))
+
+    def finish(self) -> None:
+        """Wait for all of it; raise what went wrong."""
+        while self._under_way:
+            self._under_way.popleft().result()
+        self.end()
+
+    def end(self) -> None:
+        """Give up what has not begun yet and wait for the rest."""
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.shutdown(cancel_futures=True)
+
+
 class StagedFile:
     """A file written under ``.NAME.part`` and renamed to NAME by `commit`.
 
@@ -146,6 +194,7 @@ class StagedFile:
             if mode.startswith("w") and os.fstat(descriptor).st_size:  # of a run that was killed
                 os.ftruncate(descriptor, 0)
             self._file: IO[bytes] | None = os.fdopen(descriptor, mode)
+            self._ahead, self._unsafe_bytes = _Ahead(), 0
 
     @classmethod
     def resumed(cls, path: Path, length: int) -> Self | None:
@@ -170,6 +219,12 @@ class StagedFile:
         """Append all of `data`; on a full disk remove the file and say so."""
         with self.guarded():
             self.file.write(data)
+            self._unsafe_bytes += memoryview(data).nbytes
+            if self._unsafe_bytes >= _AHEAD_BYTES and self._ahead.idle:
+                self.file.flush()
+                descriptor = self.file.fileno()
+                self._ahead.begin(lambda: _data_sync(descriptor))
+                self._unsafe_bytes = 0
 
     @contextmanager
     def guarded(self) -> Iterator[None]:
@@ -184,6 +239,7 @@ class StagedFile:
     def checkpoint(self) -> int:
         """Make what was written safe on the disk, and return how many bytes that is."""
         with self.guarded():
+            self._ahead.finish()
             self.file.flush()
             os.fsync(self.file.fileno())
             return self.file.tell()
@@ -192,11 +248,13 @@ class StagedFile:
         """Flush to the disk and give the file its final name, which is returned."""
         with self.guarded():
             file = self.file
+            self._ahead.finish()
             file.flush()
             os.fsync(file.fileno())
             self.partial.replace(self.path)  # claimed until it has its name
             self._file = None
             file.close()
+            sync([self.path.parent])
         return str(self.path)
 
     def discard(self, *, keep: bool = False) -> None:
@@ -204,6 +262,7 @@ class StagedFile:
         file, self._file = self._file, None
         if file is None:
             return
+        self._ahead.end()
         if not keep:
             self.partial.unlink(missing_ok=True)
         with suppress(OSError):  # what is still buffered may not fit either
@@ -238,6 +297,7 @@ class StagedFolder:
                     hint="Write to a new folder, or remove what is in it.",
                 )
             self._claim: FolderClaim | None = FolderClaim(self.partial, path)
+            self._ahead = _Ahead()
             if not resume:
                 for entry in self.partial.iterdir():  # of a run that was killed
                     shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
@@ -253,8 +313,10 @@ class StagedFolder:
             raise
 
     def commit(self) -> str:
-        """Give the folder its final name, which is returned; what stood there before is removed."""
+        """Make all that is in the folder safe and give it its final name, which is returned; what stood there is removed."""
         with self.guarded():
+            self._ahead.finish()
+            self._make_safe()
             old = self.path.with_name(f".{self.path.name}.old")
             if self._replaceable and self.path.is_dir():
                 shutil.rmtree(old, ignore_errors=True)
@@ -266,14 +328,33 @@ class StagedFolder:
             shutil.rmtree(old, ignore_errors=True)
         return str(self.path)
 
+    def begin(self, names: Iterable[str]) -> None:
+        """Begin to make the files `names` in it safe on the disk."""
+        files = [self.partial / name for name in names]
+        with self.guarded():
+            self._ahead.begin(lambda: sync(files))
+
     def checkpoint(self, names: Iterable[str]) -> None:
         """Make the files `names` in it safe on the disk."""
         with self.guarded():
+            self._ahead.finish()
             sync(self.partial / name for name in names)
             sync([self.partial])
 
+    def _make_safe(self) -> None:
+        """Make all files safe, which costs nothing where they are, then the names in all folders, the innermost first."""
+        folders, files = list[Path](), list[Path]()
+        for folder, _, names in os.walk(self.partial, topdown=False):
+            folders.append(Path(folder))
+            files += [folders[-1] / name for name in names]
+        with ThreadPoolExecutor(_SYNCED_AT_ONCE, "disk") as pool:
+            for _ in pool.map(sync, (files[first::_SYNCED_AT_ONCE] for first in range(_SYNCED_AT_ONCE))):
+                pass
+        sync(folders)
+
     def discard(self, *, keep: bool = False) -> None:
         """Remove the folder unless it is to be kept; safe to call twice."""
+        self._ahead.end()
         if not keep and self._claim is not None:
             for _ in range(_TRIES):  # a library's threads may still be writing what was under way
                 shutil.rmtree(self.partial, ignore_errors=True)
