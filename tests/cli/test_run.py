@@ -246,9 +246,9 @@ WRONG = {
         ["frames.npy", "out.npy", "--cluster", "auto"], 2, "only the ray executor uses one, got 'auto' for 'threads'",
         "Add --executor ray",
     ),
-    "a cluster and a checksum": (
-        ["frames.npy", "out.npy", "--executor", "ray", "--checksum"], 2, "the ray executor sees no frames where it is started",
-        "Compare the outputs",
+    "a cluster and outputs by size": (
+        ["frames.npy", "out.npy", "--executor", "ray", "--on-size-change", "split"], 2, "the ray executor cannot split outputs",
+        "Scale what changes",
     ),
     "a cluster and standard output": (
         ["frames.npy", "-", "--executor", "ray"], 2, "the ray executor writes where the work is done: expected files, got '-'",

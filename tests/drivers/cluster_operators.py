@@ -78,6 +78,24 @@ class Slow(Same):
         time.sleep(self.seconds)
 
 
+def peak_bytes():
+    """Return the most memory that this process has held at once."""
+    (line,) = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM:")]
+    return int(line.split()[1]) * 1024
+
+
+class Weighed(Same):
+    """Notes the most memory that its process has held so far."""
+
+    name = "weighed"
+
+    def __init__(self, notes):
+        self.notes = str(notes)
+
+    def before(self, start, stop):
+        (Path(self.notes) / str(os.getpid())).write_text(str(peak_bytes()))
+
+
 class AtNode(Same):
     """Takes its time, and notes at which node of the cluster it is."""
 

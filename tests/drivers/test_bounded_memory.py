@@ -4,11 +4,13 @@ import json
 import subprocess
 import sys
 from fractions import Fraction
+from pathlib import Path
 
 import av
 import numpy as np
 import pytest
 
+ROOT = Path(__file__).parents[2]
 _MEASURE = """
 import json, sys
 import hyperframes as hf
@@ -52,6 +54,45 @@ def test_six_minutes_of_video_take_no_more_memory_than_their_first_ten_seconds(m
     whole = measured(path, "temporal_mean:radius=2", "null:")
     assert (short["frames"], whole["frames"]) == (600, 21_766)
     assert whole["peak"] - short["peak"] < 20e6
+
+
+_BY_RAY = """
+import json, sys
+from pathlib import Path
+import hyperframes as hf
+from tests.drivers.cluster_operators import Weighed, peak_bytes
+
+source, folder, stop = sys.argv[1:]
+notes = Path(folder) / 'notes'
+notes.mkdir()
+how = {'executor': 'ray', 'workers': 1, 'range': (0, int(stop) or None)}
+result = hf.run(source, ['temporal_mean:radius=2', Weighed(notes)], to=str(Path(folder) / 'out.mp4'), **how)
+workers = [int(note.read_text()) for note in notes.iterdir()]
+told = {'frames': result.frames_out, 'warnings': result.warnings, 'workers': workers, 'driver': peak_bytes()}
+print(json.dumps(told))
+"""
+
+
+def measured_by_ray(source, folder, stop=0):
+    """Run it on a cluster of its own, segment by segment; return the most memory that the driver and each worker held."""
+    folder.mkdir()
+    command = [sys.executable, "-c", _BY_RAY, str(source), str(folder), str(stop)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True, cwd=ROOT)
+    return json.loads(done.stdout)
+
+
+@pytest.mark.media
+@pytest.mark.slow
+@pytest.mark.alone
+@pytest.mark.requirement("A56")
+@pytest.mark.requirement("A97")
+def test_six_minutes_on_a_cluster_take_no_more_memory_of_any_process_than_the_first_minute(media, tmp_path):
+    path = media / "video" / "long_180p_av1.mp4"
+    short, whole = (measured_by_ray(path, tmp_path / str(stop), stop) for stop in (3600, 0))
+    assert (short["frames"], whole["frames"]) == (3600, 21_766)
+    assert not any("not cut" in warning for warning in whole["warnings"])
+    assert max(whole["workers"]) - max(short["workers"]) < 20e6
+    assert whole["driver"] - short["driver"] < 20e6
 
 
 def textured(path, repeats, height=720, width=1280):

@@ -177,6 +177,16 @@ def test_videos_of_web_servers_and_object_stores_give_the_same_bytes(store, clip
     assert contents(tmp_path / "out.mp4") == contents(tmp_path / "whole.mp4")
 
 
+@pytest.mark.requirement("A97")
+def test_a_checksum_is_that_of_threads_and_takes_one_segment(clip, tmp_path):
+    by_threads, by_ray = both(
+        str(clip), ["temporal_mean:radius=2", "every:n=3"], "out.mp4", tmp_path, cut=False, checksum=True
+    )
+    assert by_ray.frames_sha256 == by_threads.frames_sha256
+    why = "a checksum is of all frames in order"
+    assert f"the run was not cut, one worker did it all: {why}" in by_ray.warnings
+
+
 # Losses ---------------------------------------------------------------------------------------------------------------
 
 
@@ -401,6 +411,15 @@ def test_without_resume_what_a_killed_run_left_is_replaced_and_it_is_said(clip, 
     assert sorted(path.name for path in tmp_path.glob("*out*")) == [out.name]
 
 
+@pytest.mark.requirement("A97")
+def test_threads_that_replace_a_killed_run_leave_none_of_its_pieces(clip, address, tmp_path):
+    _, out = kill("chunks", clip, address, tmp_path)
+    assert (tmp_path / f".{out.name}.pieces").is_dir()
+    result = hf.run(str(clip), to=str(out), size=5)
+    assert any("was replaced" in warning for warning in result.warnings)
+    assert sorted(path.name for path in tmp_path.glob("*out*")) == [out.name]
+
+
 # Around it ------------------------------------------------------------------------------------------------------------
 
 
@@ -478,6 +497,8 @@ def test_what_lies_in_memory_is_refused_before_anything_is_written(tmp_path):
     assert not list(tmp_path.iterdir())
     with pytest.raises(PipelineError, match="the ray executor writes where the work is done: expected files, got"):
         hf.run("synthetic:moving?frames=9", executor="ray")
+    with pytest.raises(PipelineError, match="on_size_change: the ray executor cannot split outputs"):
+        hf.run("synthetic:moving?frames=9", to=str(tmp_path / "out.npy"), executor="ray", on_size_change="split")
 
 
 def test_operators_that_cannot_travel_are_refused_by_name(clip, tmp_path):

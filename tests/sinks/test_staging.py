@@ -12,7 +12,7 @@ import pytest
 from hyperframes.errors import SinkError
 from hyperframes.frames import Clip, FrameSpec
 from hyperframes.sinks import open_sink, staging
-from hyperframes.sinks.staging import StagedFile, StagedFolder
+from hyperframes.sinks.staging import FolderClaim, StagedFile, StagedFolder, pieces_of, remove_pieces
 from hyperframes.testing.sinks import clip_like, target_for
 
 PICTURES = FrameSpec.picture(64, 64, "rgb24")
@@ -233,3 +233,16 @@ def test_a_clip_whose_only_frame_failed_is_still_valid(tmp_path):
             assert not np.load(tmp_path / name).any()
         else:
             assert list((tmp_path / name).iterdir()) == files
+
+
+def test_pieces_that_a_killed_run_left_go_and_those_of_another_run_stay(tmp_path):
+    out = tmp_path / "out.npy"
+    remove_pieces(out)
+    claim = FolderClaim(pieces_of(out), out)
+    (pieces_of(out) / "000000-1").mkdir()
+    with pytest.raises(SinkError, match=r"out\.npy: another run is writing it"):
+        remove_pieces(out)
+    assert pieces_of(out).is_dir()
+    claim.release()  # as its process's end does
+    remove_pieces(out)
+    assert list(tmp_path.iterdir()) == []

@@ -38,7 +38,7 @@ from hyperframes.errors import CancelledError, HyperframesError, PipelineError, 
 from hyperframes.instruments import Observers
 from hyperframes.scheduling import worker_counts
 from hyperframes.sinks import CallbackSink, MemorySink
-from hyperframes.sinks.staging import FolderClaim
+from hyperframes.sinks.staging import FolderClaim, pieces_of, remove_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -277,7 +277,7 @@ class ClusterRun:
     def _let_go(self) -> None:
         """Remove the folders of pieces, and let other runs write the outputs."""
         for root, claim in self._claims.items():
-            shutil.rmtree(root, ignore_errors=True)
+            remove_folder(root)
             claim.release()
 
     def _segments(self, connection: Connection) -> tuple[_Segments, int]:
@@ -290,6 +290,8 @@ class ClusterRun:
             cuts = self._kept.cuts
         elif unsaved:
             cuts = Cuts((self.setup.pipeline.options.range,), f"{unsaved[0]} cannot save its state")
+        elif self._options.checksum:
+            cuts = Cuts((self.setup.pipeline.options.range,), "a checksum is of all frames in order")
         else:
             cuts = find_cuts(self.setup, self._told, workers)
         try:
@@ -412,6 +414,7 @@ class ClusterRun:
             failed=[failure for number in sorted(segments.done) for failure in segments.done[number][0].failed],
             output=output,
             warnings=self._all_warnings(segments, done),
+            frames_sha256=done[0].frames_sha256,
             prepare_seconds=prepared,
             frames_before=self._frames_before,
             sinks=dict(setup.sinks),
@@ -586,22 +589,12 @@ class _Events:
 
 def _check(pipeline: Pipeline) -> None:
     """Refuse what cannot be done by several machines."""
-    options = pipeline.options
-    refused = {
-        "checksum": (
-            options.checksum,
-            "sees no frames where it is started, so it has no checksum of them in order",
-            "Compare the outputs, or leave out --checksum: the bytes are those of --executor threads.",
-        ),
-        "on_size_change": (
-            options.on_size_change == "split",
-            "cannot split outputs",
-            "Scale what changes (--on-size-change scale), or use --executor threads.",
-        ),
-    }
-    for name, (asked, why, hint) in refused.items():
-        if asked:
-            raise PipelineError(f"{name}: the ray executor {why}", got=getattr(options, name), hint=hint)
+    if pipeline.options.on_size_change == "split":
+        raise PipelineError(
+            "on_size_change: the ray executor cannot split outputs",
+            got="split",
+            hint="Scale what changes (--on-size-change scale), or use --executor threads.",
+        )
     for what in pipeline.sinks.values():
         if what == "-" or callable(what) or isinstance(what, MemorySink | CallbackSink):
             name = what if isinstance(what, str) else getattr(what, "name", type(what).__name__)
@@ -620,7 +613,7 @@ def _check(pipeline: Pipeline) -> None:
 def _root(sink: Sink) -> Path | None:
     """Return the folder beside an output in which its pieces stand until they are put together."""
     place = sink.place()
-    return None if place is None else Path(place).absolute().with_name(f".{place.name}.pieces")
+    return None if place is None else pieces_of(place)
 
 
 def _check_file(path: Path, size: int, number: int) -> None:

@@ -38,6 +38,7 @@ from hyperframes.errors import PipelineError, SinkError, without_credentials
 from hyperframes.frames import Clip
 from hyperframes.operators.create import as_text
 from hyperframes.sinks import open_sink
+from hyperframes.sinks.staging import remove_pieces
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -243,6 +244,9 @@ class RunJournal:
             self._journal = None
         elif self.path is not None and self.path.exists():
             self._replace(self.path)
+        for sink in self.setup.sinks.values():
+            if (place := sink.place()) is not None:
+                remove_pieces(place)  # of a run over several machines
         for key, target in self._targets().items():
             self.setup.sinks[key].open(target)
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from hyperframes.drivers.child import Failure, failure_of
 from hyperframes.drivers.engine import Engine, Segment
 from hyperframes.drivers.execute import Carried
+from hyperframes.drivers.memory import give_back_freed
 from hyperframes.drivers.shipping import unpacked
 from hyperframes.instruments import Observation
 from hyperframes.pipeline import Options
@@ -78,6 +79,8 @@ class Outcome:
     """What sequential stages hand to the next segment."""
     files: dict[Path, int] = field(default_factory=dict)
     """Everything written to its folders, with the size in bytes."""
+    frames_sha256: str | None = None
+    """Of what the first sink was given, where a checksum is asked for."""
 
 
 def run_segment(package: Package, order: Order) -> Iterator[News | Outcome | Failure]:
@@ -111,9 +114,12 @@ def run_segment(package: Package, order: Order) -> Iterator[News | Outcome | Fai
                 all(source.sure for source in pipeline.sources.values()),
                 segment.carried,
                 {path: path.stat().st_size for place in order.places for path in place.rglob("*") if path.is_file()},
+                result.frames_sha256,
             )
     except Exception as error:  # noqa: BLE001 - told to the driver, which raises it
         yield failure_of(error)
+    finally:
+        give_back_freed()  # else each segment that a process runs adds what the threads of its decoders and encoders had
 
 
 class _Watching:

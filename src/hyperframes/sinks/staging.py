@@ -25,7 +25,17 @@ if TYPE_CHECKING:
 if sys.platform != "win32":
     import fcntl
 
-__all__ = ["FolderClaim", "StagedFile", "StagedFolder", "disk_errors", "partial_of", "sync"]
+__all__ = [
+    "FolderClaim",
+    "StagedFile",
+    "StagedFolder",
+    "disk_errors",
+    "partial_of",
+    "pieces_of",
+    "remove_folder",
+    "remove_pieces",
+    "sync",
+]
 
 _TRIES, _PAUSE_SECONDS = 100, 0.01
 _AHEAD_BYTES = 64 << 20
@@ -356,11 +366,7 @@ class StagedFolder:
         """Remove the folder unless it is to be kept; safe to call twice."""
         self._ahead.end()
         if not keep and self._claim is not None:
-            for _ in range(_TRIES):  # a library's threads may still be writing what was under way
-                shutil.rmtree(self.partial, ignore_errors=True)
-                if not self.partial.exists():
-                    break
-                time.sleep(_PAUSE_SECONDS)
+            remove_folder(self.partial)
         self._let_go()
 
     def _let_go(self) -> None:
@@ -372,6 +378,37 @@ class StagedFolder:
 def partial_of(path: Path) -> Path:
     """Return where what will be `path` stands until it is whole."""
     return path.with_name(f".{path.name}.part")
+
+
+def pieces_of(path: Path) -> Path:
+    """Return the folder in which pieces of what will be `path` stand until they are put together."""
+    whole = path.absolute()
+    return whole.with_name(f".{whole.name}.pieces")
+
+
+def remove_pieces(path: Path) -> None:
+    """Remove what a killed run left of pieces of what will be `path`; nothing happens where there is nothing.
+
+    Raises
+    ------
+    SinkError
+        If another run is writing them.
+    """
+    folder = pieces_of(path)
+    if folder.is_dir():
+        with disk_errors(path):
+            claim = FolderClaim(folder, path)
+            remove_folder(folder)
+            claim.release()
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a folder and all that is in it, though somebody may be writing there for a moment longer."""
+    for _ in range(_TRIES):
+        shutil.rmtree(folder, ignore_errors=True)
+        if not folder.exists():
+            break
+        time.sleep(_PAUSE_SECONDS)
 
 
 def sync(paths: Iterable[Path]) -> None:
