@@ -20,6 +20,8 @@ _SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # devices stay as they are; Ray would warn that this is to change
 }
+_ARENAS = {"MALLOC_ARENA_MAX": "2"}
+"""Of processes that we start: else what parts of a video leave in their encoders' threads' shares adds up over a segment."""
 _STORE_BYTES = 80 << 20
 """Of a store that holds what tasks are told, and no pixels: about the least that Ray allows."""
 
@@ -95,6 +97,8 @@ def _connect(address: str, cpus: int) -> Connection:
 def _start(ray: Any, address: str, cpus: int) -> None:
     here = {"num_cpus": cpus, "object_store_memory": _STORE_BYTES, "include_dashboard": False}
     how = {"address": address} if address else {"address": "local", **here}
+    ours = {} if address else {name: value for name, value in _ARENAS.items() if name not in os.environ}
+    os.environ.update(ours)
     try:
         ray.init(log_to_driver=False, logging_level="ERROR", **how)
     except Exception as error:
@@ -105,6 +109,9 @@ def _start(ray: Any, address: str, cpus: int) -> None:
             if address
             else "Use --executor threads on one machine.",
         ) from error
+    finally:
+        for name in ours:
+            del os.environ[name]
     _hush(ray)
 
 

@@ -119,7 +119,7 @@ def run_segment(package: Package, order: Order) -> Iterator[News | Outcome | Fai
     except Exception as error:  # noqa: BLE001 - told to the driver, which raises it
         yield failure_of(error)
     finally:
-        give_back_freed()  # else each segment that a process runs adds what the threads of its decoders and encoders had
+        give_back_freed()
 
 
 class _Watching:
