@@ -28,9 +28,7 @@ def bench(
         str | None, typer.Option(metavar="N,N,...", help="Numbers of threads; one and one a core if left out.")
     ] = None,
     repetitions: Annotated[int, typer.Option(metavar="N", min=1, help="How often each is measured.")] = 3,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", help="No progress on stderr.", rich_help_panel=_options.OUTPUT)
-    ] = False,
+    quiet: _options.Quiet = False,
     as_json: _options.Json = False,
     debug: _options.Debug = False,
 ) -> None:

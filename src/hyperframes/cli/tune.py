@@ -46,9 +46,7 @@ def tune(
     save: Annotated[
         bool, typer.Option("--save/--no-save", help="Keep what was found.", rich_help_panel=_options.OUTPUT)
     ] = True,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", help="No progress on stderr.", rich_help_panel=_options.OUTPUT)
-    ] = False,
+    quiet: _options.Quiet = False,
     as_json: _options.Json = False,
     debug: _options.Debug = False,
 ) -> None:
