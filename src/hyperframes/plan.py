@@ -38,6 +38,8 @@ __all__ = [
 
 Range = tuple[int, int]
 
+_SELECTED_HINT = "Have frames converted before they are selected, as with --pixel-format rgb24 (pixel_format='rgb24')."
+
 
 @dataclass(frozen=True, slots=True)
 class Port:
@@ -365,7 +367,7 @@ class _Builder:
     def _wire(
         self, name: str, operator: Operator, inputs: tuple[int, ...], *, implicit: bool = False
     ) -> tuple[int, ...]:
-        self._check_inputs(name, inputs)
+        self._check_inputs(name, inputs, implicit=implicit)
         contract = operator.configure(tuple(self.ports[port].spec for port in inputs))
         windows = [output.halo.after for output in contract.outputs]
         halo = contract.halo + Halo(0, max(windows, default=0))
@@ -384,15 +386,15 @@ class _Builder:
         self.stages.append(PlannedStage(name, operator, contract, inputs, outputs, halo, reach, implicit))
         return outputs
 
-    def _check_inputs(self, name: str, inputs: tuple[int, ...]) -> None:
+    def _check_inputs(self, name: str, inputs: tuple[int, ...], *, implicit: bool) -> None:
         ports = [self.ports[port] for port in inputs]
         for port in ports:
             if port.selects:
                 raise PipelineError(
-                    f"stage {name!r} reads {port.name!r}, which leaves frames out depending on what they show: "
+                    f"{'conversion' if implicit else 'stage'} {name!r} reads {port.name!r}, which leaves frames out depending on what they show: "
                     "only sinks may read it",
                     stage=name,
-                    hint="Put the selecting stage last.",
+                    hint=_SELECTED_HINT if implicit else "Put the selecting stage last.",
                 )
             if port.kind == "spans":
                 raise PipelineError(f"stage {name!r} reads {port.name!r}: spans go to sinks only", stage=name)

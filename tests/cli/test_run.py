@@ -574,3 +574,13 @@ def test_help_takes_under_half_a_second(spawn):
 def test_the_result_in_python_is_the_same(call, array):
     call("run", array, "out.npy", "-p", "temporal_mean:radius=2")
     assert np.array_equal(np.load("out.npy"), hf.run(np.load(array), "temporal_mean:radius=2").array)
+
+
+def test_what_is_selected_and_must_be_converted_says_how(call, clip):
+    outcome = call("run", clip, "moved/", "-p", "select_motion")
+    assert outcome.code == 2
+    assert outcome.error.startswith(
+        "conversion 'select_motion->rgb24,NHWC' reads 'select_motion', which leaves frames out"
+    )
+    assert outcome.hint.startswith("Have frames converted before they are selected, as with --pixel-format rgb24")
+    assert call("run", clip, "moved/", "-p", "select_motion", "--pixel-format", "rgb24").code == 0

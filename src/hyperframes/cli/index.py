@@ -13,7 +13,7 @@ from hyperframes.cli import _options  # noqa: TC001 - typer reads the annotation
 from hyperframes.errors import PipelineError
 
 if TYPE_CHECKING:
-    from hyperframes.index import Hit, Index
+    from hyperframes.index import Coverage, Hit, Index
 
 __all__ = ["index"]
 
@@ -65,17 +65,17 @@ def index(
     _check(fit, labels)
     opened = open_index(dataset)
     coverage = opened.optimize() if optimize else opened.coverage()
-    told = {**coverage._asdict(), "version": opened.version}
-    if check:
-        told |= opened.check_recall(num_queries=check)._asdict()
+    found = opened.check_recall(num_queries=check)._asdict() if check else {}
     if fit is not None and labels is not None:
-        told |= _fit(opened, fit, labels)
+        found |= _fit(opened, fit, labels)
     pairs = find_duplicates(opened) if duplicates else []
     if as_json:
-        found = [{"score": p.score, "first": p.first._asdict(), "second": p.second._asdict()} for p in pairs]
-        print(json.dumps({**told, "duplicates": found} if duplicates else told))
+        alike = [{"score": p.score, "first": p.first._asdict(), "second": p.second._asdict()} for p in pairs]
+        told = {**coverage._asdict(), "version": opened.version, **found}
+        print(json.dumps({**told, "duplicates": alike} if duplicates else told))
         return
-    for name, value in told.items():
+    print(f"{dataset}: {_coverage_text(coverage)}, version {opened.version}")
+    for name, value in found.items():
         print(f"{name}: {value:.6g}" if isinstance(value, float) else f"{name}: {value}")
     for pair in pairs:
         print(f"{pair.score:.4f}  {_place(pair.first)}  is like  {_place(pair.second)}")
@@ -101,6 +101,16 @@ def _fit(opened: Index, task: str, labels: Path) -> dict[str, object]:
     from hyperframes.index import fit_task, read_labels
 
     return fit_task(opened, task, read_labels(labels))._asdict()
+
+
+def _coverage_text(coverage: Coverage) -> str:
+    from hyperframes.drivers.quantity import count_text
+
+    held = count_text(coverage.num_descriptors, "descriptor")
+    if coverage.kind == "exact":
+        return f"{held}, searched exactly"
+    left = f", {coverage.num_unindexed:,} of them not in it yet: --optimize" if coverage.num_unindexed else ""
+    return f"{held}, searched by a vector index ({coverage.kind}){left}"
 
 
 def _place(hit: Hit) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path  # noqa: TC003 - typer reads the annotation
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -81,14 +81,19 @@ def search(
             like=like, image=image, text=text, task=task, top=top, where=where, encoder=encoder
         )
     if as_json:
-        rows = [hit._asdict() for hit in hits]
-        print(json.dumps([{key: value for key, value in row.items() if value is not None} for row in rows]))
+        print(json.dumps([_row(hit) for hit in hits]))
     else:
         _print(hits)
     if sheet is not None:
         for warning in write_sheet(hits, sheet, title=_title(like, image, text, task)):
             _show.tell("warning", warning)
         _show.tell("sheet", str(sheet))
+
+
+def _row(hit: Hit) -> dict[str, Any]:
+    """Return a hit without what it does not tell; times to the nanosecond."""
+    told = {key: value for key, value in hit._asdict().items() if value is not None}
+    return {key: round(value, 9) if key.endswith("_seconds") else value for key, value in told.items()}
 
 
 def _title(like: str | None, image: Path | None, text: str | None, task: str | None) -> str:

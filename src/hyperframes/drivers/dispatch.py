@@ -745,7 +745,11 @@ def check_spatial(plan: Plan) -> None:
     """
     for stage in plan.stages:
         if stage.halo.total or stage.sequential:
-            needs = "carries state" if stage.sequential else f"reads {stage.halo.total} frames around its own"
+            needs = (
+                "carries state"
+                if stage.sequential
+                else f"reads {stage.halo.before} + {stage.halo.after} frames around its own"
+            )
             raise PipelineError(
                 f"stage {stage.name!r} {needs}: spatial hyperframes hold instants of several streams, "
                 "in which frames of one stream are no neighbours",
