@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import json
 import os
 import signal
 import sqlite3
@@ -309,6 +310,29 @@ def test_the_command_line_resumes(tmp_path, capsys):
             assert len(reader.runs()) == number
     assert exit_code_of(app, ["replay", str(tmp_path / "live.journal")]) == 0
     assert "hyperframes made again" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("kind", ["temporal", "spatial"])
+@pytest.mark.requirement("B91")
+def test_the_command_line_resumes_what_was_left_of_the_same_cameras(tmp_path, capsys, kind):
+    from hyperframes.cli._app import app
+    from hyperframes.cli._show import exit_code_of
+
+    packing = {"size": 4} if kind == "temporal" else {"kind": kind}
+    with recorded_run(tmp_path, packing=hf.Packing(timeout=60.0, **packing), when_full="block") as live:
+        for number, frame in enumerate(pictures(8)):
+            live.feed("cam0", frame, frame_id=number, timestamp=time.time() + number / 30)
+    with contextlib.closing(sqlite3.connect(tmp_path / "live.journal")) as db, db:  # as a kill would have left it
+        db.execute("UPDATE hyperframes SET outcome = '', ended_ns = NULL WHERE sequence < 2")
+    np.save(tmp_path / "in.npy", pictures(12, seed=1))
+    arguments = ["live", "--source", f"cam0={tmp_path / 'in.npy'}", "--pace", "flat", "--quiet", "--resume", "--json"]
+    arguments += ["--kind", kind, "--journal", str(tmp_path / "live.journal"), "--record", str(tmp_path / "rec")]
+    assert exit_code_of(app, [*arguments, "--when-full", "block"]) == 0, capsys.readouterr().err
+    stats = json.loads(capsys.readouterr().out)
+    left = 8 if kind == "temporal" else 2
+    assert stats["streams"]["cam0"]["captured"] == stats["captured"] == stats["delivered"] == left + 12
+    with JournalReader(tmp_path / "live.journal") as reader:
+        assert reader.unfinished() == []
 
 
 def test_credentials_of_sources_never_appear(tmp_path, capfd):

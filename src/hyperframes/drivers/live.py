@@ -223,17 +223,21 @@ class LiveRuntime:
         return self
 
     def _work_off(self) -> None:
-        """Work on what was sealed before."""
+        """Work on what was sealed before; its streams that nobody has added yet are there for as long as that takes."""
+        added = list[Station]()
         for one in self._resume:
             if self._state != "running" or self._over.is_set():
                 return  # what is left stays in the journal as it is
             if one.hyperframe is None:
                 self._resuming.note_gone(one)
                 continue
-            stations = tuple(self._stations.get(name) or self._add(name, 0) for name in one.hyperframe.header.streams)
+            names = one.hyperframe.header.streams
+            added += [self._add(name, 0) for name in names if name not in self._stations]
             plan = self._plans.get(one.hyperframe.spec, max(self._most, one.hyperframe.size))
-            self._resuming.work_on(one, stations, plan, self.now_ns())
+            self._resuming.work_on(one, tuple(self._stations[name] for name in names), plan, self.now_ns())
         self._resuming.finish()
+        for station in added:
+            station.end("resumed")
 
     def _wait_for_end(self, ended: threading.Event) -> None:
         self._crew.wait(ended, None)
