@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 import hyperframes as hf
-from hyperframes.scheduling.sizing import LiveLoad, budget_for_latency
+from hyperframes.scheduling.budget import LiveLoad, budget_for_latency
 
 sys.path.insert(0, str(Path(__file__).parent / "rivals"))
 import machine

@@ -27,7 +27,7 @@ import numpy as np
 import pytest
 
 import hyperframes as hf
-from hyperframes.scheduling.sizing import LiveLoad, budget_for_size, fit_cost
+from hyperframes.scheduling.budget import LiveLoad, budget_for_size, fit_cost
 
 sys.path.insert(0, str(Path(__file__).parent / "rivals"))
 import machine

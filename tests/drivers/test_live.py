@@ -10,7 +10,7 @@ import pytest
 from tests.drivers.live_runs import FPS, Run, picture
 
 import hyperframes as hf
-from hyperframes.scheduling.sizing import LiveLoad, budget_for_size
+from hyperframes.scheduling.budget import LiveLoad, budget_for_size
 
 pytestmark = pytest.mark.requirement("B21", "B33")
 

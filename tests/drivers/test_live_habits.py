@@ -7,7 +7,7 @@ import pytest
 from tests.drivers.live_runs import Run, picture
 
 import hyperframes as hf
-from hyperframes.scheduling.sizing import cost_per_frame
+from hyperframes.scheduling.budget import cost_per_frame
 
 
 def address(array):

@@ -77,7 +77,7 @@ def budget(
 
     Example: hyperframes budget --fps 30 --sources 4 --latency 500ms --infer 20ms+5ms
     """
-    from hyperframes.scheduling.sizing import LiveLoad, budget_for_latency
+    from hyperframes.scheduling.budget import LiveLoad, budget_for_latency
 
     base, per_frame = _infer(infer)
     before, after = _halo(halo)
@@ -126,7 +126,7 @@ def _chosen(
     size: int | None, timeout: str | None, queue: int | None, queue_time: str | None, preset: str | None
 ) -> dict[str, Any] | None:
     """Return the settings to judge; None where they are to be found."""
-    from hyperframes.scheduling.sizing import PRESETS
+    from hyperframes.scheduling.budget import PRESETS
 
     if preset is not None:
         if preset not in PRESETS:
@@ -152,7 +152,7 @@ def _chosen(
 
 
 def _judge(load: Any, allowed: float | None, chosen: dict[str, Any]) -> Any:
-    from hyperframes.scheduling.sizing import budget_for_size, queue_depth_for
+    from hyperframes.scheduling.budget import budget_for_size, queue_depth_for
 
     depth = chosen["queue"]
     if chosen["queue_time"] is not None:

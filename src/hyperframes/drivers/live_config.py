@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from hyperframes.errors import PipelineError
 from hyperframes.packing import Packing
-from hyperframes.scheduling.sizing import PRESETS
+from hyperframes.scheduling.budget import PRESETS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

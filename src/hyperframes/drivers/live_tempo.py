@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hyperframes.drivers.ledger import Latencies
 from hyperframes.packing.assemble import PACK_SHARE
-from hyperframes.scheduling.sizing import Budget, LiveLoad, budget_for_latency, fit_cost, queue_depth_for
+from hyperframes.scheduling.budget import Budget, LiveLoad, budget_for_latency, fit_cost, queue_depth_for
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
