@@ -92,9 +92,10 @@ layers: $(READY)-dev  ## imports point down the flow
 requirements: $(READY)-dev  ## write docs/requirements.md
 	$(BIN)/python tools/requirements.py
 
-docs: $(READY)-dev requirements  ## write the pages that are made from code: requirements, operators, commands, benchmarks
+docs: $(READY)-dev requirements  ## write the pages that are made from code: requirements, operators, commands, names in Python, benchmarks
 	$(BIN)/python tools/operators.py
 	$(BIN)/python tools/commands.py
+	$(BIN)/python tools/api.py
 	$(BIN)/python tools/benchmarks.py
 
 hooks: $(READY)-dev  ## run the quick gates before every commit

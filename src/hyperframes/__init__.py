@@ -3,6 +3,17 @@
 The folders are the stages: `sources` open files and arrays, `packing` seals hyperframes, `scheduling` decides what runs
 when, `operators` compute, `sinks` write, `drivers` carry it out, and `pipeline` is the map of a run. Names below are
 imported when first used, so that ``import hyperframes`` stays light.
+
+Begin with `run` (operators over a file or array), `open` (frames by position and time), `stream` (results as they come),
+`operator` (a function of your own), `LiveRuntime` (cameras), `describe` and `open_index` (what happens where, and finding it
+again). Errors are classes under `HyperframesError`, and `error.hint` says what to do.
+
+Examples
+--------
+>>> import numpy as np
+>>> import hyperframes as hf
+>>> hf.run(np.arange(5.0), "temporal_mean:radius=1").array.tolist()
+[0.3333333333333333, 1.0, 2.0, 3.0, 3.6666666666666665]
 """
 
 from __future__ import annotations

@@ -7,9 +7,18 @@ import pytest
 
 def test_json_tells_everything(call):
     told = json.loads(call("doctor", "--json").out)
-    assert {"healthy", "versions", "processors", "memory", "limits", "extras", "codecs", "caches", "problems"} == set(
-        told
-    )
+    assert {
+        "healthy",
+        "versions",
+        "processors",
+        "memory",
+        "limits",
+        "extras",
+        "codecs",
+        "caches",
+        "models",
+        "problems",
+    } == set(told)
     assert told["codecs"]["encoders"]["libx264"]
     assert told["healthy"] == (not told["problems"])
 
@@ -21,6 +30,17 @@ def test_the_page_has_one_line_a_subject_and_a_verdict(call):
         assert subject in subjects
     assert "no problem found" in outcome.out or " found" in outcome.out
     assert outcome.err == ""
+
+
+def test_it_tells_which_model_files_are_found(call, monkeypatch, tmp_path):
+    monkeypatch.delenv("HYPERFRAMES_MODELS", raising=False)
+    assert "none: objects and 'search --text' need them in a folder that HYPERFRAMES_MODELS names" in call("doctor").out
+    (tmp_path / "nanodet-416.onnx").touch()
+    monkeypatch.setenv("HYPERFRAMES_MODELS", str(tmp_path))
+    told = json.loads(call("doctor", "--json").out)["models"]
+    assert told["nanodet-416.onnx"] == str(tmp_path / "nanodet-416.onnx")
+    assert told["minilm-l6-int8.onnx"] is None
+    assert "nanodet-416.onnx; not efficientnet-lite0.onnx, " in call("doctor").out.replace("\n", "")
 
 
 def test_problems_come_with_what_to_do(call, monkeypatch):

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import pytest
 
+import hyperframes as hf
 from hyperframes import registry
 from hyperframes.cli._app import app
 from hyperframes.cli._show import exit_code_of
@@ -112,7 +113,7 @@ def test_the_page_and_the_command_line_say_the_same_of_an_operator(root, capsys,
     assert set(words(capsys.readouterr().out)) - {name} == set(words(section)) - {name}
 
 
-@pytest.mark.parametrize("name", ["operators", "commands"])
+@pytest.mark.parametrize("name", ["operators", "commands", "api"])
 def test_a_page_made_from_code_is_current(root, name):
     done = subprocess.run(
         [sys.executable, f"tools/{name}.py", "--check"], cwd=root, capture_output=True, text=True, check=False
@@ -126,6 +127,7 @@ def test_a_page_made_from_code_is_current(root, name):
     [
         ("operators", "error: docs/operators.md is not what the docstrings say: make docs"),
         ("commands", "error: docs/commands.md is not what the command line says: make docs"),
+        ("api", "error: docs/api.md is not what the package says: make docs"),
     ],
 )
 def test_a_page_that_is_not_current_fails_the_check(tool, tmp_path, capsys, name, message):
@@ -135,6 +137,11 @@ def test_a_page_that_is_not_current_fails_the_check(tool, tmp_path, capsys, name
     assert capsys.readouterr().err.strip() == message
     assert module.main([], tmp_path) == 0
     assert module.main(["--check"], tmp_path) == 0
+
+
+def test_every_public_name_stands_on_a_page(root):
+    page = (root / "docs/api.md").read_text()
+    assert [name for name in hf.__all__ if not re.search(rf"(?m)^\| `{name}[`(]", page)] == []
 
 
 def test_every_command_has_a_heading_and_its_options(root):

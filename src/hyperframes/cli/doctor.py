@@ -18,13 +18,23 @@ def doctor(as_json: _options.Json = False, debug: _options.Debug = False) -> Non
     from hyperframes.drivers.doctor import examine
 
     diagnosis = examine()
+    models = _models()
     if as_json:
-        print(json.dumps(diagnosis.to_json(), indent=2))
+        print(json.dumps({**diagnosis.to_json(), "models": models}, indent=2))
     else:
-        _print(diagnosis)
+        _print(diagnosis, models)
 
 
-def _print(diagnosis: Any) -> None:
+def _models() -> dict[str, str | None]:
+    """Return the model files that describing and searching take by themselves, and where each lies."""
+    from hyperframes.semantic import models
+
+    names = (models.DETECTOR, models.CLASSIFIER, models.CLASS_NAMES, models.TEXT_MODEL, models.TEXT_TOKENIZER)
+    places = {name: models.find_model(name) for name in names}
+    return {name: None if place is None else str(place) for name, place in places.items()}
+
+
+def _print(diagnosis: Any, models: dict[str, str | None]) -> None:
     from rich.table import Table
     from rich.text import Text
 
@@ -34,7 +44,7 @@ def _print(diagnosis: Any) -> None:
     table = Table(box=None, pad_edge=False, padding=(0, 2), show_header=False)
     table.add_column(no_wrap=True)
     table.add_column()
-    for name, value in _lines(diagnosis.facts):
+    for name, value in (*_lines(diagnosis.facts), ("model files", _models_text(models))):
         table.add_row(Text(name, "bold"), Text(value))
     console.print(table)
     console.print()
@@ -95,6 +105,15 @@ def _node_lines(cpus: dict[str, Any]) -> list[tuple[str, str]]:
     told = "; ".join(f"node {node}: CPUs {listed}" for node, listed in nodes["cpus"].items())
     lines = [("memory nodes", f"{nodes['count']}; {told}; CPUs allowed: {cpus['affinity']}")]
     return lines + [("  keep a run to one", command) for command in nodes["bind"]]
+
+
+def _models_text(models: dict[str, str | None]) -> str:
+    missing = [name for name, place in models.items() if place is None]
+    found = ", ".join(name for name in models if name not in missing)
+    if not missing:
+        return found
+    left = "none" if not found else f"{found}; not {', '.join(missing)}"
+    return f"{left}: objects and 'search --text' need them in a folder that HYPERFRAMES_MODELS names"
 
 
 def _limit(memory: dict[str, Any]) -> str:

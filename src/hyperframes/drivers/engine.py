@@ -119,6 +119,10 @@ class Run:
         self.id = engine.setup.run_id
         """Source and plan hash: the same for every run of one plan on one input."""
 
+    def __repr__(self) -> str:
+        stats = self.stats()
+        return f"Run({self.id}, {stats['frames_out']:,} of {stats['frames_in']:,} frames out)"
+
     def wait(self, timeout_seconds: float | None = None) -> RunResult:
         """Wait for the end and return the result.
 

@@ -208,6 +208,10 @@ class LiveRuntime:
 
     # Life -------------------------------------------------------------------------------------------------------------
 
+    def __repr__(self) -> str:
+        streams = ", ".join(without_credentials(name) for name in sorted(self._stations.copy())) or "no streams yet"
+        return f"LiveRuntime({streams}; size {self.packing.size or 'auto'}, {self.packing.kind})"
+
     def start(self) -> Self:
         """Start the threads and the sources."""
         if self._state != "new":

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hyperframes.drivers.machine import allowed_cpus, numa_nodes
-from hyperframes.drivers.quantity import share_text
+from hyperframes.drivers.quantity import count_text, share_text
 from hyperframes.drivers.recorder import MAX_OUTLIERS, OUTLIER_RATIO, Durations, Recorder, TaskRecord
 from hyperframes.errors import PipelineError, SinkError, without_credentials
 from hyperframes.operators.create import as_text
@@ -41,6 +41,12 @@ class Report:
 
     def __init__(self, content: dict[str, Any]) -> None:
         self._content = content
+
+    def __repr__(self) -> str:
+        run = self._content["run"]
+        return (
+            f"Report({self._content['id']}, {count_text(run['frames_out'], 'frame')}: .save('report.html'), .to_json())"
+        )
 
     @classmethod
     def of(cls, result: RunResult) -> Report:

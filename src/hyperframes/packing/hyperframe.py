@@ -21,7 +21,10 @@ __all__ = ["Header", "Hyperframe", "window"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Header:
-    """Everything a hyperframe says about itself; arrays, never one object per frame."""
+    """Everything a hyperframe says about itself; arrays, never one object per frame.
+
+    Its repr is short, as frames have ids and times by the hundred.
+    """
 
     sequence: int
     """Position among the hyperframes of the run, from 0."""
@@ -61,6 +64,13 @@ class Header:
     def number(self, sequence: int) -> None:
         """Set `sequence`, for drivers: among several streams only they can tell, before anybody else has the header."""
         object.__setattr__(self, "sequence", sequence)
+
+    def __repr__(self) -> str:
+        pads = f", pads {self.pad_before} + {self.pad_after}" if self.pad_before or self.pad_after else ""
+        return (
+            f"Header({self.id!r}, {self.kind}, sequence {self.sequence}, core {list(self.core)}, read {list(self.read)}{pads}, "
+            f"sealed: {self.seal_reason})"
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -64,6 +64,9 @@ class Sink(ABC):
     takes_passthrough: ClassVar[bool] = False
     """Whether it keeps the source's audio, subtitles and metadata; only then is a target given them."""
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({getattr(self, 'name', '')!r})"
+
     def accepts(self, spec: Spec) -> tuple[str, ...] | None:
         """Return the pixel formats this sink takes for frames of `spec`; None for any."""
         return self.formats
