@@ -5,7 +5,7 @@ import pytest
 
 import hyperframes as hf
 from hyperframes.frames import FrameSpec
-from hyperframes.packing import Slab, result_array, spare_for
+from hyperframes.packing import FrameRooms, Slab, result_array, spare_for
 from hyperframes.packing import slab as slabs
 
 SPEC = FrameSpec.array((64, 64), np.uint8)
@@ -112,3 +112,15 @@ def test_no_more_memory_of_results_is_kept_than_some(monkeypatch):
 
 def test_small_results_are_the_allocators():
     assert result_array((10,), np.dtype(np.float64)).flags.owndata
+
+
+def test_memory_of_single_frames_is_there_for_the_next_run_once_all_of_it_is_let_go():
+    rooms = FrameRooms(FrameSpec.picture(64, 64, "rgb24"))
+    held, other = rooms.lend()[0], rooms.lend()[0]
+    places = {plane.ctypes.data for plane in (held, other)}
+    del rooms, other
+    assert not slabs._spare  # somebody may still lend what one holds
+    del held
+    assert len(slabs._spare) == 2
+    again = FrameRooms(FrameSpec.picture(64, 64, "rgb24"))
+    assert {again.lend()[0].ctypes.data, again.lend()[0].ctypes.data} <= places

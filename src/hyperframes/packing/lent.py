@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hyperframes.frames import Array, FrameSpec
-from hyperframes.packing.slab import fresh_map, map_planes, plane_offsets
+from hyperframes.packing.slab import keep_spare, map_planes, plane_offsets, private_map
 
 if TYPE_CHECKING:
     import mmap
@@ -63,29 +63,40 @@ class LentPlane:
 
 
 class FrameRooms:
-    """Memory of single frames of one spec, used again once nobody holds arrays of it.
+    """Memory of single frames of one spec, used again once nobody holds arrays of it, and by the next run (`spare_for`).
 
     For one thread that asks; whoever lets go may be another.
     """
 
     def __init__(self, spec: FrameSpec) -> None:
         self._spec, (self._offsets, self._size) = spec, plane_offsets(spec, 1)
-        self._free: list[mmap.mmap] = []
+        self._free = _Free()
 
     def lend(self) -> tuple[Array, ...]:
         """Return writable arrays of any content, one per plane."""
-        memory = self._free.pop() if self._free else fresh_map(self._size)
+        memory = self._free.maps.pop() if self._free.maps else private_map(self._size)
         whole = np.asarray(_Room(memory, self._free))
         return tuple(plane[0] for plane in map_planes(whole.data, self._spec, 1, self._offsets))
+
+
+class _Free:
+    """Maps that nobody uses now; kept for others when the last one who could use them goes."""
+
+    def __init__(self) -> None:
+        self.maps: list[mmap.mmap] = []
+
+    def __del__(self) -> None:
+        for memory in self.maps:
+            keep_spare(memory)
 
 
 class _Room:
     """What arrays of a frame hold on to; gives the memory back when the last of them goes."""
 
-    def __init__(self, memory: mmap.mmap, free: list[mmap.mmap]) -> None:
+    def __init__(self, memory: mmap.mmap, free: _Free) -> None:
         self._memory, self._free = memory, free
         address = np.frombuffer(memory, np.uint8).__array_interface__["data"]
         self.__array_interface__ = {"shape": (len(memory),), "typestr": "|u1", "data": address, "version": 3}
 
     def __del__(self) -> None:
-        self._free.append(self._memory)
+        self._free.maps.append(self._memory)

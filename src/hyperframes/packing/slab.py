@@ -19,7 +19,16 @@ if TYPE_CHECKING:
 
     from hyperframes.frames import Array, FrameSpec
 
-__all__ = ["Slab", "SlabPool", "fresh_map", "map_planes", "plane_offsets", "result_array", "spare_for"]
+__all__ = [
+    "Slab",
+    "SlabPool",
+    "keep_spare",
+    "map_planes",
+    "plane_offsets",
+    "private_map",
+    "result_array",
+    "spare_for",
+]
 
 _ALIGN = 64  # a cache line, so that no two planes share one
 
@@ -46,7 +55,7 @@ class Slab:
         self.references = 0
         offsets, size = plane_offsets(spec, capacity)
         self.fd = _anonymous_file(size) if shared else -1
-        self._map = mmap.mmap(self.fd, size) if shared else _private_map(size)
+        self._map = mmap.mmap(self.fd, size) if shared else private_map(size)
         self.planes = map_planes(self._map, spec, capacity, offsets)
         self._slots: list[tuple[Array, ...] | None] = [None] * capacity
 
@@ -64,7 +73,7 @@ class Slab:
             return
         memory, self.planes, self._slots = getattr(self, "_map", None), (), []
         if memory is not None and sys.getrefcount(memory) <= _OWN_REFERENCES:  # nobody has kept a view of it
-            _keep_spare(memory)
+            keep_spare(memory)
 
 
 def _own_references() -> int:
@@ -96,7 +105,8 @@ def spare_for(run: str) -> None:
         _spare_run = run
 
 
-def _keep_spare(memory: mmap.mmap) -> None:
+def keep_spare(memory: mmap.mmap) -> None:
+    """Keep a map that nobody uses any more for the next one of its size (see `spare_for`)."""
     if sum(map(len, tuple(_spare))) + len(memory) <= _SPARE_MOST:
         _offer(memory)
         _spare.append(memory)
@@ -184,7 +194,8 @@ def _anonymous_file(size: int) -> int:
     return fd
 
 
-def _private_map(size: int) -> mmap.mmap:
+def private_map(size: int) -> mmap.mmap:
+    """Return a map for this process alone, of any content: one that was kept, or a fresh one."""
     for memory in tuple(_spare):
         if len(memory) == size:
             with suppress(ValueError):  # another thread was quicker
