@@ -56,6 +56,31 @@ def test_a_file_that_cannot_be_written_is_refused_before_anything_is_read(call):
     assert outcome.error == "cannot write none/out.arrow: there is no folder none"
 
 
+def test_a_dataset_that_cannot_be_written_is_refused_before_anything_is_read(call, tmp_path):
+    (tmp_path / "mine.lance").write_text("mine")
+    outcome = call("describe", "missing.mp4", "--to", "mine.lance")
+    assert outcome.error == "mine.lance is no dataset of descriptors: it is a file"
+    outcome = call("describe", "missing.mp4", "--to", "none/library.lance")
+    assert (outcome.code, outcome.error) == (2, "cannot write none/library.lance: 'none' does not exist")
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("library.lance", "0 descriptors of finished sources kept; the same command goes on from there."),
+        ("out.arrow", "Nothing was written: out.arrow is made at the end."),
+    ],
+)
+def test_an_interruption_says_what_was_kept(call, film, monkeypatch, name, told):
+    def interrupted(*_args, **_options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("hyperframes.semantic.describe", interrupted)
+    outcome = call("describe", film, "--to", name, "--quiet")
+    assert (outcome.code, outcome.error) == (130, "interrupted")
+    assert f"hint: {told}" in outcome.err
+
+
 @pytest.mark.slow
 def test_a_dataset_gets_only_what_is_new(call, film, tmp_path):
     told = []

@@ -28,6 +28,15 @@ def test_the_command_tells_how_a_dataset_is_searched(call, library):
     )
 
 
+def test_damaged_descriptors_are_told_and_make_the_command_fail(call, library, monkeypatch):
+    outcome = call("index", library, "--verify", "--json")
+    assert (outcome.code, json.loads(outcome.out)["num_damaged"], json.loads(outcome.out)["damaged"]) == (0, 0, [])
+    monkeypatch.setattr("hyperframes.index.search.find_damaged", lambda _table: ["a.mp4 0.0 to 2.0 s: wrong"])
+    outcome = call("index", library, "--verify")
+    assert (outcome.code, outcome.out.splitlines()[-1]) == (1, "damaged: a.mp4 0.0 to 2.0 s: wrong")
+    assert outcome.error.startswith("1 descriptors in ")
+
+
 def test_duplicates_are_told_with_their_instants_where_looks_say_so(call, tmp_path):
     index = hf.open_index(tmp_path / "library.lance")
     random = np.random.default_rng(0)

@@ -162,17 +162,47 @@ def test_a_source_may_be_replaced_by_what_another_model_makes_of_it_when_it_is_t
     [
         ("library", "a dataset of descriptors is a folder ending in .lance: got"),
         (".lance", "a dataset of descriptors is a folder ending in .lance: got"),
-        ("my library.lance", "expected letters, digits"),
+        ("my library.lance", "expected letters a to z, digits"),
+        ("ümlaut.lance", "expected letters a to z, digits"),
     ],
 )
 def test_a_name_that_cannot_be_one_is_refused(tmp_path, name, message):
-    with pytest.raises(SourceError, match=re.escape(message)):
+    with pytest.raises(SourceError, match=re.escape(message)) as raised:
         Store(f"{tmp_path}/{name}")
+    example = raised.value.hint.removeprefix("For example: ").partition(";")[0]
+    assert Store(f"{tmp_path}/my folder/{example}").name.endswith(example)
+
+
+def test_what_an_interrupted_creation_left_is_no_dataset_and_stands_in_nobodys_way(tmp_path):
+    for folder in ("_transactions", "_versions"):
+        (tmp_path / "library.lance" / folder).mkdir(parents=True)
+    (tmp_path / "library.lance" / "_transactions" / "0-a.txn").write_bytes(b"begun")
+    store = Store(tmp_path / "library.lance")
+    assert len(store) == 0
+    assert store.add(spans()) == Added(3, 0)
+
+
+def test_what_cannot_be_written_is_refused_before_the_work(tmp_path, monkeypatch):
+    Store(tmp_path / "new.lance").check_writable()
+    Store("s3://bucket/new.lance", storage_options={"region": "x"})  # nobody can know there without writing
+    with pytest.raises(SinkError, match="missing' does not exist"):
+        Store(tmp_path / "missing" / "library.lance").check_writable()
+    (tmp_path / "garbage.lance" / "_versions").mkdir(parents=True)
+    (tmp_path / "garbage.lance" / "_versions" / "1.manifest").write_bytes(b"garbage")
+    with pytest.raises(SourceError, match=r"cannot read .*garbage.lance: does not have sufficient data") as raised:
+        Store(tmp_path / "garbage.lance").check_writable()
+    assert "describe the sources again into another dataset" in raised.value.hint
+    Store(tmp_path / "library.lance").add(span())
+    monkeypatch.setattr("os.access", lambda path, _mode: path == str(tmp_path))
+    Store(tmp_path / "new.lance").check_writable()
+    with pytest.raises(SinkError, match=r"cannot write .*library.lance: permission denied"):
+        Store(tmp_path / "library.lance").check_writable()
 
 
 def test_what_is_something_else_is_not_touched(tmp_path):
     (tmp_path / "file.lance").write_text("mine")
     (tmp_path / "folder.lance").mkdir()
+    (tmp_path / "folder.lance" / "notes.txt").write_text("mine")
     lancedb.connect(tmp_path).create_table("other", pa.table({"a": [1]}))
     for name, why in [("file", "it is a file"), ("folder", "it holds no LanceDB table"), ("other", "is another one")]:
         with pytest.raises(SourceError, match=f"{name}.lance is no dataset of descriptors: .*{why}"):
@@ -234,6 +264,38 @@ while True:
         store.add(spans(f"{number}.mp4"))
         print(number, flush=True)
 """
+
+
+WRITER = """
+import sys
+from tests.index.library import spans
+from hyperframes.index import Store
+store = Store(sys.argv[1])
+print("ready", flush=True)
+sys.stdin.readline()
+for number in range(10):
+    store.add(spans(f"{number}.mp4"))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("made", [True, False], ids=["into one that is there", "into one that none has made"])
+def test_of_writers_at_once_that_add_the_same_nothing_is_written_twice_or_lost(tmp_path, made):
+    path = tmp_path / "library.lance"
+    if made:
+        Store(path).add(span("first.mp4"))
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(path)], **pipes) for _ in range(2)]
+    for writer in writers:
+        writer.stdout.readline()
+    for writer in writers:
+        writer.stdin.write("go\n")
+        writer.stdin.flush()
+    for writer in writers:
+        writer.communicate()
+    assert [writer.returncode for writer in writers] == [0, 0]
+    expected = [d for number in range(10) for d in spans(f"{number}.mp4")] + ([span("first.mp4")] if made else [])
+    assert ids(Store(path).descriptors()) == ids(expected)
 
 
 @pytest.mark.slow

@@ -53,3 +53,11 @@ def test_the_nearest_column_is_named():
     with pytest.raises(PipelineError) as raised:
         check_where('source = "a"')
     assert "single quotes" in raised.value.hint
+
+
+def test_a_long_condition_is_shown_where_it_is_wrong():
+    text = "(" + "static and " * 4545 + "cut   and nope)"
+    with pytest.raises(PipelineError, match=f"got 'nope' at character {text.index('nope') + 1}") as raised:
+        check_where(text)
+    assert len(str(raised.value)) < 250
+    assert "static and cut   and nope)'" in str(raised.value)

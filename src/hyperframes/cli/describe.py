@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hyperframes.cli import _options, _show
-from hyperframes.errors import FrameError, SourceError
+from hyperframes.errors import CancelledError, FrameError, SourceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -128,7 +128,10 @@ def describe(
 
     chosen = _videos_in(sources)
     known: set[str] = set()
-    failed = [source for source in chosen if not _taken(take, source, known, alone=len(chosen) == 1)]
+    try:
+        failed = [source for source in chosen if not _taken(take, source, known, alone=len(chosen) == 1)]
+    except (KeyboardInterrupt, CancelledError) as error:
+        raise _show.Interrupted("interrupted", hint=target.kept()) from error
     counts = target.finish()
     if as_json:
         print(json.dumps({**counts, "sources": len(chosen), "failed": failed, "output": to}))
@@ -177,6 +180,10 @@ class _File:
         """Keep the descriptors."""
         self._made += found
 
+    def kept(self) -> str:
+        """Return what an interruption leaves."""
+        return f"Nothing was written: {self._path} is made at the end."
+
     def finish(self) -> dict[str, int]:
         """Write the file."""
         from hyperframes.semantic import save
@@ -192,6 +199,7 @@ class _Dataset:
         from hyperframes.index import Store
 
         self._store = Store(location)
+        self._store.check_writable()
         self._added = self._unchanged = self._deleted = 0
 
     def take(self, found: Descriptions) -> None:
@@ -201,6 +209,13 @@ class _Dataset:
             return
         done = self._store.update(found)
         self._added, self._deleted = self._added + done.added, self._deleted + done.deleted
+
+    def kept(self) -> str:
+        """Return what an interruption leaves."""
+        from hyperframes.drivers.quantity import count_text
+
+        kept = count_text(self._added, *_WORDS["descriptors"])
+        return f"{kept} of finished sources kept; the same command goes on from there."
 
     def finish(self) -> dict[str, int]:
         """Return what was done."""

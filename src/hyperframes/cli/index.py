@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hyperframes.cli import _options  # noqa: TC001 - typer reads the annotation
-from hyperframes.errors import PipelineError
+from hyperframes.errors import PipelineError, SourceError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from hyperframes.index import Coverage, Hit, Index
 
 __all__ = ["index"]
@@ -30,6 +32,10 @@ def index(
     check: Annotated[
         int, typer.Option(metavar="N", min=0, help="Search for N descriptors, and compare with an exact search.")
     ] = 0,
+    verify: Annotated[
+        bool,
+        typer.Option("--verify", help="Read every descriptor whole, and tell which are no longer what was written."),
+    ] = False,
     duplicates: Annotated[
         bool,
         typer.Option(
@@ -56,7 +62,7 @@ def index(
     """Tell how a dataset is searched: exactly, or by a vector index, and how much of it that knows; fit tasks to its labels.
 
     Datasets of up to 262,144 descriptors are searched exactly, in memory. --check tells which share of the ten nearest is
-    found (recall at 10).
+    found (recall at 10). --verify ends with code 1 where something is damaged.
 
     Example: hyperframes index library.lance --optimize --check 200
     """
@@ -66,13 +72,17 @@ def index(
     opened = open_index(dataset)
     coverage = opened.optimize() if optimize else opened.coverage()
     found = opened.check_recall(num_queries=check)._asdict() if check else {}
+    damaged = opened.find_damaged() if verify else []
+    if verify:
+        found["num_damaged"] = len(damaged)
     if fit is not None and labels is not None:
         found |= _fit(opened, fit, labels)
     pairs = find_duplicates(opened) if duplicates else []
     if as_json:
         alike = [{"score": p.score, "first": p.first._asdict(), "second": p.second._asdict()} for p in pairs]
-        told = {**coverage._asdict(), "version": opened.version, **found}
-        print(json.dumps({**told, "duplicates": alike} if duplicates else told))
+        lists = ({"damaged": damaged} if verify else {}) | ({"duplicates": alike} if duplicates else {})
+        print(json.dumps({**coverage._asdict(), "version": opened.version, **found, **lists}))
+        _refuse(dataset, damaged)
         return
     print(f"{dataset}: {_coverage_text(coverage)}, version {opened.version}")
     for name, value in found.items():
@@ -81,6 +91,18 @@ def index(
         print(f"{pair.score:.4f}  {_place(pair.first)}  is like  {_place(pair.second)}")
     if duplicates and not pairs:
         print("no duplicates were found")
+    for line in damaged:
+        print(f"damaged: {line}")
+    _refuse(dataset, damaged)
+
+
+def _refuse(dataset: str, damaged: Sequence[str]) -> None:
+    if damaged:
+        raise SourceError(
+            f"{len(damaged)} descriptors in {dataset} are damaged",
+            source=dataset,
+            hint="Describe their sources again into another dataset, or delete them with Index.delete first.",
+        )
 
 
 def _check(fit: str | None, labels: Path | None) -> None:

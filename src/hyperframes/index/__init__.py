@@ -3,6 +3,7 @@
 from hyperframes.index.copies import Copy, Tracks, find_copies
 from hyperframes.index.drift import FIFTEEN_PERCENT, Baseline, Drift, DriftRule
 from hyperframes.index.duplicates import Pair, find_duplicates
+from hyperframes.index.integrity import find_damaged
 from hyperframes.index.labels import Fitted, Label, fit_task, read_labels
 from hyperframes.index.position import Position
 from hyperframes.index.search import Coverage, Hit, Index, Recall, open_index
@@ -30,6 +31,7 @@ __all__ = [
     "Version",
     "check_where",
     "find_copies",
+    "find_damaged",
     "find_duplicates",
     "fit_task",
     "open_index",

@@ -11,13 +11,14 @@ import numpy as np
 from hyperframes.errors import FrameError, PipelineError, SourceError
 from hyperframes.frames import Array
 from hyperframes.index.copies import KNOWN_SECONDS, find_copies
+from hyperframes.index.integrity import find_damaged
 from hyperframes.index.looking import Stretch, look_around, look_at
 from hyperframes.index.position import Position
 from hyperframes.index.store import Store
 from hyperframes.index.vectors import NUM_FEATURES, best, comparable
 from hyperframes.index.videos import ANSWER, Hit, Videos
 from hyperframes.index.where import check_where, quoted
-from hyperframes.semantic import TASKS, Descriptor
+from hyperframes.semantic import TASKS, Descriptor, schema
 from hyperframes.semantic.arrow import looks_from
 from hyperframes.semantic.bridge import get_image_encoder
 from hyperframes.semantic.look import Looks
@@ -35,13 +36,18 @@ IN_MEMORY_ROWS: Final = 1 << 18
 """Datasets of no more are searched exactly: their vectors take half a gigabyte."""
 NUM_PROBES: Final = 32
 """Parts of the vector index that are looked through at least."""
-REFINED: Final = 20
+REFINED: Final = 5
 """So many times as many as are wanted are compared exactly."""
+NUM_BITS: Final = 4
+"""Of each number of a vector are kept in the vector index."""
 _TRACKED_ROWS: Final = 1 << 15
 """Of so many spans all looks are held and compared: some hundred megabytes."""
 _NEAR: Final = 512
 _ITERATIONS: Final = 12  # of clustering: more change little
+_SAMPLED: Final = 64  # vectors a part that centres are found from: more take longer and change little
+_INDEX_KIND: Final = "IVF_RQ"
 _SAME: Final = 1e-5
+_LENGTH_ERROR: Final = 1e-3
 _AT_ONCE: Final = 8192
 _MOST_TASKS: Final = 4
 _CANDIDATES: Final = 20
@@ -285,7 +291,8 @@ class Index(Store):
     def optimize(self) -> Coverage:
         """Join small files; make the vector index of a large dataset, or bring it up to date.
 
-        Small datasets are searched exactly and need none. The index is made anew when more has come than it knows.
+        Small datasets are searched exactly and need none. The index is made anew when more has come than it knows, or when it is
+        of a kind that earlier versions made.
 
         Raises
         ------
@@ -296,35 +303,39 @@ class Index(Store):
 
         Notes
         -----
-        An inverted file over product-quantised vectors [1]_: vectors are put into parts by their nearest of some centres, and
-        kept as codes of one byte for 8 numbers. A search looks through the nearest 32 parts, and compares 20 times as many as
-        are wanted by their whole vectors. What is not in the index yet is compared whole.
+        An inverted file [1]_ over vectors rotated at random and kept in four bits a number, with what corrects their distances [2]_:
+        vectors are put into parts by their nearest of some centres, as many as the square root of how many there are. A search
+        looks through the nearest 32 parts, and compares 5 times as many as are wanted by their whole vectors. What is not in
+        the index yet is compared whole.
 
         References
         ----------
         .. [1] H. Jegou, M. Douze, C. Schmid, "Product Quantization for Nearest Neighbor Search", IEEE TPAMI 33(1), 2011.
            DOI: 10.1109/TPAMI.2010.57
+        .. [2] J. Gao, C. Long, "RaBitQ: Quantizing High-Dimensional Vectors with a Theoretical Error Bound for Approximate
+           Nearest Neighbor Search", Proceedings of the ACM on Management of Data 2(3), 2024. DOI: 10.1145/3654970
         """
         now = self.coverage()
         if now.num_descriptors > IN_MEMORY_ROWS:
             table = self._writable()
             with self._writing():
-                if now.num_unindexed > now.num_indexed:
-                    self._build(table, "vector", NUM_FEATURES, now.num_descriptors)
                 seen = self.count("text_model != ''")
-                stats = table.index_stats(_index_name("text_vector"))
-                if seen > IN_MEMORY_ROWS and (stats is None or stats.num_unindexed_rows > stats.num_indexed_rows):
-                    self._build(table, "text_vector", 384, seen)
+                for column, rows in (("vector", now.num_descriptors), ("text_vector", seen)):
+                    if rows > IN_MEMORY_ROWS and _is_stale(table.index_stats(_index_name(column))):
+                        self._build(table, column, rows)
         self.compact()
         return self.coverage()
 
     @staticmethod
-    def _build(table: Any, column: str, width: int, rows: int) -> None:
-        from lancedb.index import IvfPq
+    def _build(table: Any, column: str, rows: int) -> None:
+        from lancedb.index import IvfRq
 
-        parts = min(1 << round(np.log2(np.sqrt(rows))), max(1, rows // 256))
-        config = IvfPq(
-            distance_type="cosine", num_partitions=parts, num_sub_vectors=width // 8, max_iterations=_ITERATIONS
+        config = IvfRq(
+            distance_type="cosine",
+            num_partitions=min(1 << round(np.log2(np.sqrt(rows))), max(1, rows // 256)),
+            num_bits=NUM_BITS,
+            max_iterations=_ITERATIONS,
+            sample_rate=_SAMPLED,
         )
         table.create_index(column, config=config, name=_index_name(column))
 
@@ -367,6 +378,17 @@ class Index(Store):
         share = right / max(1, (wanted - 1) * len(queries))
         each = 1e-9 / len(queries)
         return Recall(max(0.0, share), top, len(queries), each * exact_ns, each * own_ns)
+
+    def find_damaged(self) -> list[str]:
+        """Read every descriptor whole, and return which are no longer what was written; see `hyperframes.index.find_damaged`.
+
+        Raises
+        ------
+        SourceError
+            If there is no dataset, or files of it are so damaged that they cannot be read.
+        """
+        columns = [*schema().names, "vector"]
+        return [told for part in self._parts(columns, None) for told in find_damaged(part)]
 
     def _near(self, query: Array, top: int) -> list[Hit]:
         if self._is_large():
@@ -507,10 +529,23 @@ class Index(Store):
         version = self.version
         if self._memory is None or self._memory.version != version:
             table = self.rows(columns=[*ANSWER, "vector", "feature_parts"])
-            vectors = _rows_of(table.column("vector"), NUM_FEATURES)
+            vectors = self._undamaged(_rows_of(table.column("vector"), NUM_FEATURES))
             answers = table.select(ANSWER).combine_chunks()
             self._memory = _Memory(version, answers, vectors, _counted(table.column("feature_parts")))
         return self._memory
+
+    def _undamaged(self, vectors: Array) -> Array:
+        """Return vectors if they are what is ever written: of unit length, or zero."""
+        with np.errstate(all="ignore"):
+            squares = np.einsum("ij,ij->i", vectors, vectors)
+            damaged = int(np.count_nonzero(~((squares == 0) | (np.abs(squares - 1) < _LENGTH_ERROR))))
+        if damaged:
+            raise SourceError(
+                f"{self.name} is damaged: {damaged} of its {len(vectors)} vectors are not of unit length",
+                source=self.name,
+                hint=f"'hyperframes index {self.name} --verify' tells which.",
+            )
+        return vectors
 
     def _texts(self, memory: _Memory) -> Array:
         if memory.texts is None:
@@ -676,6 +711,11 @@ def _checked(features: Array) -> Array:
 def _hits(table: Any, scores: Array) -> list[Hit]:
     ids, *columns = (table.column(name).to_pylist() for name in ANSWER)
     return [Hit(*row) for row in zip(*columns, scores.astype(np.float64).tolist(), ids, strict=True)]
+
+
+def _is_stale(stats: Any) -> bool:
+    """Return whether an index is not there, knows less than half, or is of another kind."""
+    return stats is None or stats.index_type != _INDEX_KIND or stats.num_unindexed_rows > stats.num_indexed_rows
 
 
 def _index_name(column: str) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import json
 import os
 import re
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -17,7 +18,7 @@ from hyperframes.clock import Clock, SystemClock
 from hyperframes.errors import FrameError, HyperframesError, MissingExtraError, PipelineError, SinkError, SourceError
 from hyperframes.errors import without_credentials as shown
 from hyperframes.index.vectors import comparable
-from hyperframes.index.where import check_where, quoted
+from hyperframes.index.where import check_where, excerpt, quoted
 from hyperframes.semantic import Descriptor, schema, to_table
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ _SUFFIX: Final = ".lance"
 LAYOUT_KEY, _LAYOUT = b"hyperframes.index", b"1"
 """Raised when a column of the dataset besides those of descriptors changes its meaning."""
 _SCHEMA_KEY: Final = b"hyperframes.descriptor"
+_KEY_MARK: Final = "lance-schema:unenforced-primary-key"
 _COMMIT_ROWS: Final = 4096
 _COMMIT_NS: Final = 30_000_000_000
 
@@ -182,6 +184,29 @@ class Store:
 
     # Changing ---------------------------------------------------------------------------------------------------------
 
+    def check_writable(self) -> None:
+        """Refuse a dataset that `add` could not write: before the work, not after it.
+
+        Raises
+        ------
+        SourceError
+            If something else stands there, or it cannot be read.
+        SinkError
+            If there is no such folder, or it may not be written.
+        """
+        table = self._writable()
+        if "://" in self._location:
+            return
+        self._check_folder()
+        place = self._folder if table is None else self._location
+        if not os.access(place, os.W_OK):
+            reason = errno.EROFS if os.statvfs(place).f_flag & os.ST_RDONLY else errno.EACCES
+            raise SinkError(
+                f"cannot write {self.name}: {os.strerror(reason).lower()}",
+                sink=self.name,
+                hint="Give a place that may be written with --to.",
+            )
+
     def add(self, descriptors: Descriptor | Iterable[Descriptor]) -> Added:
         """Write the descriptors that are not there yet.
 
@@ -296,7 +321,7 @@ class Store:
         except (OSError, RuntimeError, ValueError) as error:
             if "not found" not in str(error):
                 raise
-            if "://" not in self._location:
+            if "://" not in self._location and not _is_unmade(Path(self._location)):
                 raise self._foreign("it holds no LanceDB table") from error
             return None
 
@@ -352,18 +377,21 @@ class Store:
         table = self._writable()
         if table is not None:
             return table
+        self._check_folder()
+        with self._writing(), _alone_in(self._folder):
+            self._database = self._database or self._connect()
+            # another process may have made it meanwhile
+            table = self._database.create_table(self._table_name, schema=_stored_schema(), exist_ok=True)
+        self._table = table
+        return table
+
+    def _check_folder(self) -> None:
         if "://" not in self._location and not Path(self._folder).is_dir():
             raise SinkError(
                 f"cannot write {self.name}: {self._folder!r} does not exist",
                 sink=self.name,
                 hint=f"Make it first: mkdir -p {self._folder}",
             )
-        with self._writing():
-            self._database = self._database or self._connect()
-            # another process may have made it meanwhile
-            table = self._database.create_table(self._table_name, schema=_stored_schema(), exist_ok=True)
-        self._table = table
-        return table
 
     def _in_commits(self, descriptors: Descriptor | Iterable[Descriptor]) -> Iterator[list[Descriptor]]:
         """Yield whole sources, several at a time while they are short and come quickly."""
@@ -431,8 +459,12 @@ class Store:
             raise
         except (OSError, RuntimeError, ValueError) as error:
             if where is not None and isinstance(error, ValueError):
-                raise PipelineError(f"where {where!r} makes no sense: {reason_of(error)}") from error
-            raise SourceError(f"cannot read {self.name}: {reason_of(error)}", source=self.name) from error
+                raise PipelineError(f"where {excerpt(where)!r} makes no sense: {reason_of(error)}") from error
+            raise SourceError(
+                f"cannot read {self.name}: {reason_of(error)}",
+                source=self.name,
+                hint="If files of it are damaged or gone: describe the sources again into another dataset.",
+            ) from error
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -457,11 +489,37 @@ def _split(location: str, name: str) -> tuple[str, str]:
             source=name,
             hint=f"For example: {table.partition('.')[0] or 'library'}{_SUFFIX}",
         )
-    if not re.fullmatch(r"[\w.-]+", table):
+    if not re.fullmatch(r"[\w.-]+", table, re.ASCII):
+        plain = re.sub(r"[^\w.-]+", "_", table, flags=re.ASCII)
         raise SourceError(
-            f"name of a dataset of descriptors: expected letters, digits, '_', '-' and '.', got {table!r}", source=name
+            f"name of a dataset of descriptors: expected letters a to z, digits, '_', '-' and '.', got {table!r}",
+            source=name,
+            hint=f"For example: {plain}; the folders it stands in may have any name.",
         )
     return folder or ("/" if location.startswith("/") else "."), table.removesuffix(_SUFFIX)
+
+
+def _is_unmade(folder: Path) -> bool:
+    """Return whether a folder holds nothing but what is left of a dataset whose making was interrupted."""
+    begun = {"_transactions", "_versions"}
+    return all(p.is_dir() or (p.parent.name in begun and p.suffix != ".manifest") for p in folder.rglob("*"))
+
+
+@contextmanager
+def _alone_in(folder: str) -> Iterator[None]:
+    """Wait until no other process makes a dataset in a local folder: of two that make the same one, one could undo the other."""
+    if "://" in folder or os.name != "posix":
+        yield
+        return
+    import fcntl
+
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # a network folder without locks: as it is on object stores
+            fcntl.flock(opened, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(opened)
 
 
 def _models_of(descriptor: Descriptor) -> dict[str, str]:
@@ -474,6 +532,9 @@ def _stored_schema() -> Any:
     import pyarrow as pa
 
     plain = schema()
+    # Of two writers at once that add the same, LanceDB lets one try again when it knows what tells rows apart.
+    key = pa.field("descriptor_id", pa.string(), nullable=False, metadata={_KEY_MARK: "true"})
+    plain = plain.set(plain.get_field_index("descriptor_id"), key)
     further = [pa.field("vector", pa.list_(pa.float32(), 512)), pa.field("model_versions", pa.string())]
     return pa.schema([*plain, *further], {**plain.metadata, LAYOUT_KEY: _LAYOUT})
 
@@ -501,4 +562,5 @@ def reason_of(error: BaseException) -> str:
     if number:
         return os.strerror(int(number[1])).lower()
     lines = text.strip().splitlines() or [type(error).__name__]
-    return re.sub(r",? ?/\S+\.rs:\d+:\d+.*", "", lines[0])[:300]
+    plain = re.sub(r"(lance error: |LanceError\(\w+\): )", "", lines[0])
+    return re.sub(r",? ?/\S+\.rs:\d+:\d+.*", "", plain)[:300]

@@ -14,7 +14,7 @@ from typing import Final
 
 from hyperframes.errors import PipelineError
 
-__all__ = ["COLUMNS", "check_where", "quoted"]
+__all__ = ["COLUMNS", "check_where", "excerpt", "quoted"]
 
 COLUMNS: Final = (
     *("descriptor_id", "source", "content_hash", "stream", "core_start", "core_stop", "start_seconds", "stop_seconds"),
@@ -23,6 +23,7 @@ COLUMNS: Final = (
 )
 """The columns that a condition may name."""
 _WORDS: Final = {"and", "or", "not", "in", "between", "like", "is", "null", "true", "false"}
+_SHOWN: Final = 44  # characters of a long condition to both sides of what is wrong
 _TOKEN: Final = re.compile(
     r"""\s*(?:(?P<text>'(?:[^']|'')*')
            |(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?![\w.]))
@@ -74,11 +75,25 @@ def _check_word(text: str, word: str, start: int) -> None:
 def _refused(text: str, got: str, at: int, hint: str | None) -> PipelineError:
     expected = "a plain condition over columns"
     return PipelineError(
-        f"where {text!r}: expected {expected}, got {got!r} at character {at + 1}",
+        f"where {excerpt(text, at)!r}: expected {expected}, got {got!r} at character {at + 1}",
         expected=expected,
         got=got,
         hint=hint or "For example: source = 'a.mp4' and start_seconds > 10.",
     )
+
+
+def excerpt(text: str, at: int = 0) -> str:
+    """Return a text for a message: of a long one what stands around the character `at`.
+
+    Examples
+    --------
+    >>> excerpt("static and " * 100, 0)
+    'static and static and static and static and ...'
+    """
+    first, stop = max(0, at - _SHOWN), at + _SHOWN
+    if len(text) <= 3 * _SHOWN:
+        return text
+    return ("..." if first else "") + text[first:stop] + ("..." if stop < len(text) else "")
 
 
 def quoted(text: str) -> str:
