@@ -57,7 +57,24 @@ def test_a_large_dataset_gets_an_index_and_what_comes_later_is_found_too(library
     hits = index.search(like=later[0], top=10, where=where)
     assert {hit.source for hit in hits} == {"3.mp4"}
     assert len(hits) == 10
+    features = np.stack([d.semantic_features for d in [*later, *crowd(3)]])
+    for condition in (None, where):
+        many = index.search_many(features, top=5, where=condition)
+        assert many == [index.search_many(one[None], top=5, where=condition)[0] for one in features]
+        assert [len(hits) for hits in many] == [5] * len(features)
     assert index.optimize() == Coverage("index", 1505, 1505, 0)
+
+
+@pytest.mark.slow
+def test_an_index_of_another_kind_is_made_anew(tmp_path, small_memory):
+    from lancedb.index import IvfPq
+
+    index = hf.open_index(tmp_path / "library.lance")
+    index.add(crowd(1100))
+    index._need().create_index("vector", config=IvfPq(distance_type="cosine", num_partitions=2), name="vector_idx")
+    assert index.coverage().kind == "index"
+    index.optimize()
+    assert index._need().index_stats("vector_idx").index_type == "IVF_RQ"
 
 
 def test_recall_is_what_a_worse_search_finds(library, monkeypatch):

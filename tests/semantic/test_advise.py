@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 
 import numpy as np
 import pytest
@@ -86,6 +87,22 @@ def test_each_symptom_is_held_against_its_threshold(told, name, wanted):
     assert finding.threshold
     assert finding.why
     assert name not in spoken(on())
+
+
+@pytest.mark.parametrize(
+    ("told", "message"),
+    [
+        ({"latency_ms": float("nan")}, "latency ms: expected a number in [0, inf], got nan"),
+        ({"latency_ms": -5.0}, "latency ms: expected a number in [0, inf], got -5"),
+        ({"memory_share": 1.1}, "memory share: expected a number in [0, 1], got 1.1"),
+        ({"accuracy_drop": float("inf")}, "accuracy drop: expected a finite number, got inf"),
+        ({"models_ratio": -1.0}, "models ratio: expected a number in [0, inf], got -1"),
+    ],
+)
+def test_symptoms_that_cannot_have_been_seen_are_refused(told, message):
+    with pytest.raises(PipelineError, match=re.escape(message)):
+        Symptoms(**told)
+    assert on(told=Symptoms(accuracy_drop=-3.0)).findings[-1].speaks_for is False  # gained, not lost
 
 
 MODEL = ModelMeasures({1: 10.0, 2: 9.5, 4: 9.0}, None, 1, 100 << 20)

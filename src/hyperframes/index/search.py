@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -49,6 +50,7 @@ _INDEX_KIND: Final = "IVF_RQ"
 _SAME: Final = 1e-5
 _LENGTH_ERROR: Final = 1e-3
 _AT_ONCE: Final = 8192
+_QUERIES_AT_ONCE: Final = 64  # of the vector index: what each costs besides is shared
 _MOST_TASKS: Final = 4
 _CANDIDATES: Final = 20
 """Of a large dataset so many times as many as are wanted are looked for in each space, before they are compared."""
@@ -214,7 +216,8 @@ class Index(Store):
         queries = comparable(_checked(features))
         where = None if where is None else check_where(where)
         if self._is_large():
-            return [_hits(*self._ask_lancedb("vector", query, top, where)) for query in queries]
+            several = (queries[k : k + _QUERIES_AT_ONCE] for k in range(0, len(queries), _QUERIES_AT_ONCE))
+            return [_hits(*found) for some in several for found in self._ask_many("vector", some, top, where)]
         memory = self._in_memory()
         rows, scores = best(memory.vectors, queries, top, self._allowed(memory, where))
         return [_hits(memory.answers.take(r), s) for r, s in zip(rows, scores, strict=True)]
@@ -631,15 +634,25 @@ class Index(Store):
 
     def _ask_lancedb(self, column: str, query: Array, top: int, where: str | None) -> tuple[Any, Array]:
         """Return the nearest rows and their scores: by the vector index, what it has not seen yet by a scan."""
-        asked = self._need().search(query, vector_column_name=column).distance_type("cosine").limit(top)
-        asked = asked.nprobes(NUM_PROBES).refine_factor(REFINED)
+        return self._ask_many(column, query[None], top, where)[0]
+
+    def _ask_many(self, column: str, queries: Array, top: int, where: str | None) -> list[tuple[Any, Array]]:
+        """Return the nearest rows and their scores of each of several queries."""
+        asked = self._need().search(queries[0] if len(queries) == 1 else list(queries), vector_column_name=column)
+        asked = asked.distance_type("cosine").limit(top).nprobes(NUM_PROBES).refine_factor(REFINED)
         condition = (
             where if column == "vector" else " and ".join(filter(None, ("text_model != ''", where and f"({where})")))
         )
         asked = asked if condition is None else asked.where(condition, prefilter=True)
         with self._reading(where):
             found = asked.select([*ANSWER, "_distance"]).to_arrow()
-        return found, 1 - found.column("_distance").to_numpy()
+        if len(queries) == 1:
+            return [(found, 1 - found.column("_distance").to_numpy())]
+        number, distances = (found.column(name).to_numpy() for name in ("query_index", "_distance"))
+        order = np.lexsort((distances, number))  # of equal ones the order stays
+        edges = np.searchsorted(number[order], np.arange(len(queries) + 1))
+        parts = [order[first:stop] for first, stop in itertools.pairwise(edges)]
+        return [(found.take(rows), 1 - distances[rows]) for rows in parts]
 
     def _by_ids(self, ids: Any, columns: list[str]) -> Any:
         names = ", ".join(map(quoted, ids))

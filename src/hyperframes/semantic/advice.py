@@ -5,6 +5,7 @@ Each rule is a finding that shows its value, its threshold and what follows from
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal
 
@@ -98,6 +99,22 @@ class Symptoms:
     """Good offline, unsteady online."""
     models_ratio: float | None = None
     """Time of all small models together over that of one."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot have been seen.
+
+        Raises
+        ------
+        PipelineError
+            If a number is not finite, a time or ratio is negative, or a share is not in [0, 1].
+        """
+        ranges = {"latency_ms": (0, math.inf), "memory_share": (0, 1), "models_ratio": (0, math.inf)}
+        for name, (least, most) in {**ranges, "accuracy_drop": (-math.inf, math.inf)}.items():
+            value = getattr(self, name)
+            if value is not None and not (math.isfinite(value) and least <= value <= most):
+                expected = f"a number in [{least:g}, {most:g}]" if math.isfinite(least) else "a finite number"
+                what = name.replace("_", " ")
+                raise PipelineError(f"{what}: expected {expected}, got {value:g}", expected=expected, got=value)
 
 
 @dataclass(frozen=True)
