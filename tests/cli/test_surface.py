@@ -24,7 +24,7 @@ OPTIONS = {
     "anchors": "--cuts --two-pass --plot --json --quiet --debug",
     "describe": "--to --json --quiet --debug",
     "search": "--like --image --text --task --top --where --sheet --json --debug",
-    "index": "--optimize --check --duplicates --fit --labels --json --debug",
+    "index": "--optimize --check --verify --duplicates --fit --labels --json --debug",
     "train": "--resume --steps --json --quiet --debug",
     "evaluate": "--config --json --debug",
     "export": "--to --out --json --debug",

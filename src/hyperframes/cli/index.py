@@ -97,9 +97,11 @@ def index(
 
 
 def _refuse(dataset: str, damaged: Sequence[str]) -> None:
+    from hyperframes.drivers.quantity import count_text
+
     if damaged:
         raise SourceError(
-            f"{len(damaged)} descriptors in {dataset} are damaged",
+            f"{dataset} is damaged: {count_text(len(damaged), 'descriptor')} no longer what was written",
             source=dataset,
             hint="Describe their sources again into another dataset, or delete them with Index.delete first.",
         )
