@@ -8,7 +8,8 @@ limited by what is paid for every hyperframe: packing shares that. Every case ru
 throughput, CPU and memory, and at 30 frames a second for latency; cases take turns, medians over the rounds are told.
 
 What the latency calculator (`hyperframes budget`) foretells stands beside what was measured: it is told how long the operator
-takes for hyperframes of 1 and of 16, and foretells the time from the first frame to the result for every size.
+takes for hyperframes of 1 and of 16, and how long one of 1 is on its way to the operator and back besides, and foretells the time
+from the first frame to the result for every size.
 """
 
 import argparse
@@ -139,6 +140,7 @@ def paced(name, size, count, cameras=1):
         "p50_ms": waits[len(waits) // 2],
         "p99_ms": waits[int(len(waits) * 0.99)],
         "infer_ms": 1e3 * stages["infer"]["p50"],
+        "own_ms": 1e3 * (stages["queue"]["p50"] + stages["unpack"]["p50"]),
         "total_ms": 1e3 * stages["total"]["p50"],
         "longest_ms": 1e3 * stages["total"]["max"],
         "delivered": len(waits),
@@ -147,9 +149,10 @@ def paced(name, size, count, cameras=1):
 
 
 def foretold(told, cameras=1):
-    """Return by size what `budget` foretells, told how long the operator takes at sizes 1 and 16, and what was measured."""
+    """Return by size what `budget` foretells, told what sizes 1 and 16 take, and what was measured."""
     base, per_frame = fit_cost((1, 16), [told[size]["infer_ms"] / 1e3 for size in (1, 16)])
-    load = LiveLoad(fps=RATE, sources=cameras, infer_base=base, infer_per_frame=per_frame)
+    own = told[1]["own_ms"] / 1e3  # where nothing waits
+    load = LiveLoad(fps=RATE, sources=cameras, infer_base=base, infer_per_frame=per_frame, unpack=own)
     found = {}
     for size in SIZES:
         answer = budget_for_size(load, size, timeout=5.0)
@@ -160,7 +163,7 @@ def foretold(told, cameras=1):
             "feasible": answer.feasible,
             "reasons": list(answer.reasons),
         }
-    return {"base_ms": 1e3 * base, "per_frame_ms": 1e3 * per_frame, "sizes": found}
+    return {"base_ms": 1e3 * base, "per_frame_ms": 1e3 * per_frame, "own_ms": 1e3 * own, "sizes": found}
 
 
 def case(name, size, frames):
@@ -199,9 +202,12 @@ def test_a_real_classifier_live(size):
 
 @pytest.mark.requirement("B36")
 def test_the_budget_foretells_a_latency_for_every_size():
-    told = {size: {"infer_ms": 5 + 2 * size, "total_ms": (size - 1) / 30 * 1e3 + 5 + 2 * size} for size in SIZES}
+    told = {
+        size: {"infer_ms": 5 + 2 * size, "own_ms": 0.5, "total_ms": (size - 1) / 30 * 1e3 + 5.5 + 2 * size}
+        for size in SIZES
+    }
     answer = foretold(told)
-    assert (answer["base_ms"], answer["per_frame_ms"]) == pytest.approx((5, 2))
+    assert (answer["base_ms"], answer["per_frame_ms"], answer["own_ms"]) == pytest.approx((5, 2, 0.5))
     assert all(abs(size["off"]) < 1e-6 and size["feasible"] for size in answer["sizes"].values())
 
 

@@ -241,7 +241,7 @@ def _live_model(result: dict[str, Any]) -> str:
         (
             f"`benchmarks/bench_live_model.py`, pictures of 320x240, on {quiet}; medians of {result['rounds']} rounds. Flat out for "
             "throughput, CPU and memory; at 30 frames a second for the time from the first frame of a hyperframe to its result. "
-            "`budget` was told how long the operator takes at sizes 1 and 16.\n"
+            "`budget` was told how long the operator takes at sizes 1 and 16, and how long a hyperframe of 1 is on its way besides.\n"
         ),
         "| operator | size | frames a second | CPU a frame | peak | first frame to result | foretold by `budget` |",
         "| --- | --- | --- | --- | --- | --- | --- |",

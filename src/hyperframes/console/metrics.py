@@ -37,7 +37,11 @@ class Histogram:
 
     def add(self, seconds: float) -> None:
         """Count one time."""
-        self.counts[bisect.bisect_left(BUCKETS, seconds)] += 1
+        self.count(bisect.bisect_left(BUCKETS, seconds), seconds)
+
+    def count(self, bucket: int, seconds: float) -> None:
+        """Count one time that falls in a bucket."""
+        self.counts[bucket] += 1
         self.total += seconds
 
 
@@ -92,10 +96,13 @@ class Metrics:
                 return
             self._time("unpack", ns - (times[2] or ns))
             self._time("total", ns - times[0])
+            seconds = (ns - times[0]) / 1e9
+            bucket = bisect.bisect_left(BUCKETS, seconds)  # one for tens of streams
             for stream in observation["streams"]:
-                if stream not in self.streams:
-                    self.streams[stream] = Histogram()
-                self.streams[stream].add((ns - times[0]) / 1e9)
+                histogram = self.streams.get(stream)
+                if histogram is None:
+                    histogram = self.streams[stream] = Histogram()
+                histogram.count(bucket, seconds)
 
     def _time(self, stage: str, ns: int) -> None:
         histogram = self.stages.get(stage)

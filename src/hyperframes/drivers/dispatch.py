@@ -260,6 +260,43 @@ class Dispatch:
         Number of the first hyperframe.
     """
 
+    # A dict of so many attributes would be asked for each of them, tens of times for every hyperframe.
+    __slots__ = (
+        "__weakref__",
+        "_ahead",
+        "_attend",
+        "_batches",
+        "_bring",
+        "_cancelled",
+        "_carried",
+        "_crew",
+        "_ending",
+        "_expires",
+        "_hand_over",
+        "_lanes",
+        "_note_delivered",
+        "_now_ns",
+        "_observe",
+        "_on_gap",
+        "_pads",
+        "_runners",
+        "_tick_ns",
+        "_workers",
+        "busy_ns",
+        "depth",
+        "entries",
+        "failures",
+        "handing_over",
+        "next_sequence",
+        "over",
+        "overflows",
+        "resource",
+        "results",
+        "running",
+        "scheduler",
+        "ttl_ns",
+    )
+
     def __init__(
         self,
         crew: Crew,

@@ -44,7 +44,7 @@ class Tempo:
         self.latencies = Latencies()
         self.tunes = packing.kind == "temporal" and packing.size is None and packing.latency is not None
         """Whether the size follows from the budget."""
-        self._infer_ns = self._took_ns = self._spread_ns = 0.0
+        self._infer_ns = self._took_ns = self._spread_ns = self._unpack_ns = 0.0
         self._costs: deque[tuple[int, float]] = deque(maxlen=64)
         self._tuned_ns = 0
 
@@ -62,6 +62,7 @@ class Tempo:
         self._spread_ns += (abs(took - self._took_ns) - self._spread_ns) * FOLLOW
         self._costs.append((max(1, entry.frames), ran / 1e9))
         self._infer_ns += (ran - self._infer_ns) * FOLLOW if self._infer_ns else ran
+        self._unpack_ns += (entry.handed_ns - entry.done_ns - self._unpack_ns) * FOLLOW
 
     def ahead_ns(self) -> int:
         """Return what it takes at present from a seal to its result, nearly always."""
@@ -107,6 +108,7 @@ class Tempo:
             sources=len(periods_ns),
             infer_base=base,
             infer_per_frame=per_frame,
+            unpack=self._unpack_ns / 1e9,
             workers=self._workers,
             halo_before=halo.before,
             halo_after=halo.after,

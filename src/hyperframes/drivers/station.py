@@ -128,6 +128,52 @@ class Station:
     and to commit to it, so that sequencing and counting of one stream wait for no other.
     """
 
+    # A dict of so many attributes would be asked for each of them, several times for every frame.
+    __slots__ = (
+        "__weakref__",
+        "_attend",
+        "_brought",
+        "_clock",
+        "_ending",
+        "_host",
+        "_now_ns",
+        "_planes",
+        "_rate_ns",
+        "_reserved",
+        "_room",
+        "_sequencer",
+        "_series",
+        "_shared",
+        "_shift_ns",
+        "_slabs",
+        "_stamp",
+        "_taken",
+        "_thinning",
+        "_usual_ns",
+        "_waits",
+        "_writing",
+        "_writing_stamp",
+        "account",
+        "closed",
+        "epoch",
+        "last_frame_ns",
+        "last_push_ns",
+        "lock",
+        "lock_waited_ns",
+        "marks",
+        "name",
+        "over",
+        "place",
+        "plan",
+        "priority",
+        "reconnects",
+        "record",
+        "span_error_ns",
+        "spec",
+        "state",
+        "trusted",
+    )
+
     def __init__(
         self, name: str, host: Host, *, priority: int, shared: AwakeLock | None = None, room: Room | None = None
     ) -> None:
