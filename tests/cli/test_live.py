@@ -12,6 +12,8 @@ from importlib.resources import files
 import av
 import pytest
 
+from hyperframes.cli import _show
+
 CLIP = str(files("hyperframes") / "data" / "big_buck_bunny.mp4")
 SMALL = "synthetic:moving?frames=40"
 
@@ -181,3 +183,18 @@ def test_the_command_line_runs_on_a_cluster_of_this_machine(call, tmp_path):
     assert len(stats["nodes"]) == 1
     assert len((tmp_path / "rows.csv").read_text().splitlines()) == 81
     assert json.loads(call("journal", "journals", "--json").out)["frames"] == {"delivered": 80}
+
+
+def test_lines_of_several_cameras_do_not_run_into_each_other(monkeypatch):
+    written = []
+
+    class Terminal:
+        def write(self, text):
+            written.append(text)
+
+        def flush(self):
+            pass
+
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    _show.tell("cam0", "ended")
+    assert [text for text in written if text] == ["cam0: ended\n"]  # between two pieces another thread could write

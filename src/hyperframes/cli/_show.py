@@ -127,7 +127,8 @@ def _help_hint(arguments: list[str]) -> str:
 
 def tell(kind: str, message: str) -> None:
     """Print one line for people, such as ``warning: ...``, on stderr."""
-    print(f"{kind}: {without_credentials(message)}", file=sys.stderr)
+    line = f"{kind}: {without_credentials(message)}\n"
+    print(line, end="", file=sys.stderr)  # in one piece: several threads tell
 
 
 @contextlib.contextmanager
