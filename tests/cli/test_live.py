@@ -117,6 +117,28 @@ def test_a_wrong_configuration_is_refused_with_its_line(call, tmp_path, wrong, m
 
 
 @pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ("[run]\nqueue = 0", "line 4: queue: expected at least 1, got 0"),
+        ('[run]\npace = "real"\non_gap = "hold"', "line 5: on_gap: expected one of reset, keep, got 'hold'"),
+        ('[run]\nwhen_full = "drop"', "line 4: when_full: expected one of drop_oldest, drop_newest, block, degrade"),
+        ('[run]\nboundary = "edge"', "line 4: boundary: unknown boundary 'edge'"),
+        ('b = { url = "in.mp4", prio = 2 }', "line 3: [sources.b] has no 'prio'; known: pace, priority"),
+        ('b = { url = "in.mp4", priority = "x" }', "line 3: priority: expected a whole number, got 'x'"),
+        ('[[stages]]\noperator = "sobel"\n[[stages]]\noperator = "sobl"', "line 6: no operator named 'sobl'"),
+        ('[[stages]]\noperator = "gaussian:sgma=2"', "line 4: "),
+        ('[[stages]]\noperator = "sobel"\n[[stages]]\nname = "x"', "line 5: a stage needs an operator"),
+    ],
+)
+def test_wrong_values_are_refused_with_their_line_before_anything_begins(call, tmp_path, wrong, message):
+    config = tmp_path / "plant.toml"
+    config.write_text(f'[sources]\na = "{SMALL}"\n{wrong}\n')
+    done = call("live", config)
+    assert done.code == 2
+    assert f"plant.toml, {message}" in done.error
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ([], "a live run needs a source"),

@@ -26,7 +26,7 @@ from hyperframes.drivers.dispatch import Dispatch, Entry, LivePlan, check_spatia
 from hyperframes.drivers.feeders import Feeder, feeder_for
 from hyperframes.drivers.ledger import total_of
 from hyperframes.drivers.live_clocks import compare_clocks, note_spread, usual_period_ns
-from hyperframes.drivers.live_config import preset_packing
+from hyperframes.drivers.live_config import check_run, preset_packing
 from hyperframes.drivers.live_plans import Plans
 from hyperframes.drivers.live_results import HandingOver, LiveResult
 from hyperframes.drivers.live_resuming import Resuming
@@ -153,12 +153,7 @@ class LiveRuntime:
         clock: Clock | None = None,
         crew: Crew | None = None,
     ) -> None:
-        _check("when_full", when_full, ("drop_oldest", "drop_newest", "block", "degrade"))
-        _check("on_gap", on_gap, ("reset", "keep"))
-        _check("pace", pace, ("real", "flat"))
-        for name, value in {"queue": queue, "workers": workers, "join": join}.items():
-            if value is not None and value < 1:
-                raise PipelineError(f"{name}: expected at least 1, got {value}", got=value)
+        check_run(when_full=when_full, on_gap=on_gap, pace=pace, queue=queue, workers=workers, join=join)
         self.packing = Packing(**preset_packing(packing)) if isinstance(packing, str) else packing or Packing()
         self.id = run_id or uuid.uuid4().hex[:8]
         self.pipeline = Pipeline.of("live", operator, **dict(options or {}))
@@ -892,11 +887,6 @@ class LiveRuntime:
         if self._observers:
             now = self.now_ns()
             self._observers.observe({"kind": kind, "ns": now, "unix_ns": now + self._unix_offset_ns, **fields})
-
-
-def _check(name: str, value: object, known: tuple[str, ...]) -> None:
-    if value not in known:
-        raise PipelineError(f"{name}: expected one of {', '.join(known)}, got {value!r}", expected=known, got=value)
 
 
 def _named(sources: Any) -> dict[str, Any]:

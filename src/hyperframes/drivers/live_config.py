@@ -9,14 +9,15 @@ import tomllib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from hyperframes.errors import PipelineError
-from hyperframes.packing import Packing
+from hyperframes.errors import PipelineError, RegistryError
+from hyperframes.operators.create import create
+from hyperframes.packing import Boundary, Packing
 from hyperframes.scheduling.budget import PRESETS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["LiveConfig", "preset_packing", "read_live_config", "seconds_from"]
+__all__ = ["LiveConfig", "check_run", "preset_packing", "read_live_config", "seconds_from"]
 
 _TIME = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(us|ms|s|min)\s*")
 _UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0}
@@ -35,6 +36,11 @@ _RUN = {
     "pixel_format": str,
 }
 _OUTPUT = {"journal": str, "record": str, "to": list, "serve": str, "model": str, "cluster": str}
+_CHOICES = {
+    "when_full": ("drop_oldest", "drop_newest", "block", "degrade"),
+    "on_gap": ("reset", "keep"),
+    "pace": ("real", "flat"),
+}
 _SOURCE = {"url": str, "priority": int, "pace": str, "rate": float, "transport": str}
 
 
@@ -66,6 +72,29 @@ def preset_packing(name: str) -> dict[str, Any]:
         )
     size, timeout = PRESETS[name]
     return {"size": size, "timeout": timeout}
+
+
+def check_run(**given: Any) -> None:
+    """Raise a PipelineError where an option of a live run has a value that it does not take.
+
+    Parameters
+    ----------
+    **given
+        By name: ``when_full``, ``on_gap``, ``pace``, ``queue``, ``workers``, ``join``, ``boundary``; others are passed over.
+    """
+    for name, known in _CHOICES.items():
+        if name in given and given[name] not in known:
+            got = given[name]
+            raise PipelineError(f"{name}: expected one of {', '.join(known)}, got {got!r}", expected=known, got=got)
+    for name in ("queue", "workers", "join"):
+        value = given.get(name)
+        if value is not None and value < 1:
+            raise PipelineError(f"{name}: expected at least 1, got {value}", got=value)
+    if "boundary" in given:
+        try:
+            Boundary.parse(given["boundary"])
+        except PipelineError as error:
+            raise PipelineError(f"boundary: {error}", got=error.got, hint=error.hint) from error
 
 
 def seconds_from(value: Any) -> float:
@@ -113,6 +142,7 @@ def read_live_config(text: str, name: str = "the configuration") -> LiveConfig:
     config.output = reader.values("output", reader.table(tables, "output"), _OUTPUT)
     config.operators = reader.stages(tables.get("stages", []))
     reader.told("packing", config.make_packing)
+    reader.told("run", lambda: check_run(**config.run))
     return config
 
 
@@ -128,23 +158,24 @@ class _Reader:
     def __init__(self, text: str, name: str) -> None:
         self._lines, self._name = text.splitlines(), name
 
-    def error(self, table: str, key: str, message: str, hint: str | None = None) -> PipelineError:
-        line = self._line(table, key)
+    def error(self, table: str, key: str, message: str, hint: str | None = None, nth: int = 0) -> PipelineError:
+        line = self._line(table, key, nth) or self._line(*table.rpartition(".")[::2])  # a table inside braces
         where = f"{self._name}, line {line}" if line else self._name
         return PipelineError(f"{where}: {message}", stage=f"{table}.{key}" if key else table, hint=hint)
 
-    def _line(self, table: str, key: str) -> int | None:
-        """Return the line on which `key` of `table` stands, else that of the table's head."""
-        current, found = "", None
+    def _line(self, table: str, key: str, nth: int = 0) -> int | None:
+        """Return the line on which `key` of `table`, the `nth` of that name, stands, else that of the table's head."""
+        current, found, heads = "", None, -1 if table else 0
         for number, line in enumerate(self._lines, 1):
             head = re.match(r"\s*\[\[?\s*([^\]]+?)\s*\]", line)
             if head:
                 current = head[1].replace('"', "").replace("'", "")
-                found = number if current in {table, f"{table}.{key}"} else found
+                heads += current == table
+                found = number if current in {table, f"{table}.{key}"} and heads <= nth else found
                 if current == f"{table}.{key}":
                     return number
             stands = re.match(r"""\s*["']?([\w.-]+)["']?\s*=""", line)
-            if stands and stands[1] == key and current == table:
+            if stands and stands[1] == key and current == table and heads == nth:
                 return number
         return found
 
@@ -201,12 +232,20 @@ class _Reader:
         if not isinstance(given, list):
             raise self.error("stages", "", f"[[stages]] is a list of tables: got {given!r}")
         found = []
-        for entry in given:
+        for number, entry in enumerate(given):
             self.check_keys("stages", entry, {"operator", "name"})
             if not isinstance(entry.get("operator"), str):
                 raise self.error(
-                    "stages", "", "a stage needs an operator", 'For example: operator = "temporal_mean:radius=2"'
+                    "stages",
+                    "",
+                    "a stage needs an operator",
+                    'For example: operator = "temporal_mean:radius=2"',
+                    number,
                 )
+            try:
+                create(entry["operator"])
+            except (PipelineError, RegistryError) as error:
+                raise self.error("stages", "operator", str(error), error.hint, number) from error
             found.append(entry["operator"])
         return found
 
