@@ -70,6 +70,8 @@ def test_a_timeout_before_the_size_can_fill_is_warned_of():
     assert answer.warnings == (
         "the timeout of 200 ms comes before size 8 can fill (233.3 ms): hyperframes will hold about 7 frames",
     )
+    (told,) = budget_for_size(LiveLoad(fps=30), 8, timeout=0.01).warnings
+    assert told.endswith("hyperframes will hold about 1 frame")
 
 
 def test_workers_that_are_nearly_always_busy_are_warned_of():

@@ -323,7 +323,7 @@ def _warnings(load: LiveLoad, size: int, timeout: float, fill: float) -> tuple[s
         full = max(1, math.floor(_exact(timeout * load.fps)) + 1 - load.halo_after)
         warnings.append(
             f"the timeout of {_ms(timeout)} comes before size {size} can fill ({_ms(fill)}): "
-            f"hyperframes will hold about {full} frames"
+            f"hyperframes will hold about {full} frame{'s' * (full != 1)}"
         )
     use = load.total_fps / load.capacity(size)
     if 0.8 < use <= 1:
