@@ -47,7 +47,8 @@ SEEN = ((8, 48), (8, 96), (16, 112), (16, 224))
 
 def answers(frames: int, side: int, rounds: int) -> dict[str, Any]:
     """Return what one answer costs each classifier; rounds take one after another."""
-    nets = {name: neural.answering(make()) for name, make in classifiers(frames, side).items()}
+    made = {name: make() for name, make in classifiers(frames, side).items()}
+    nets = {name: neural.answering(net) for name, net in made.items()}
     clip = torch.rand(1, 3, frames, side, side)
     taken: dict[tuple[str, str], list[float]] = {}
     with torch.inference_mode():
@@ -69,7 +70,7 @@ def answers(frames: int, side: int, rounds: int) -> dict[str, Any]:
             if name != "mch"
         },
         "layouts": layouts,
-        "parameters": {name: num_parameters(net) for name, net in nets.items()},
+        "parameters": {name: num_parameters(net) for name, net in made.items()},
     }
 
 

@@ -51,11 +51,20 @@ def test_a_wrong_table_is_told_by_column_and_line(tmp_path):
         data.read_table(path, groups=["person"])
     with pytest.raises(SourceError, match=r"line 2: expected the number of a frame, got 'two'"):
         data.read_table(path, start="from")
-    for source in ("{}", "{file", "{file.real}"):
+    for source in ("{}", "{file", "{file.real}", "{file!r}", "{file:>9999999}"):
         with pytest.raises(SourceError, match="expected names of columns in braces"):
             data.read_table(path, source=source)
     with pytest.raises(SourceError, match="cannot read the table"):
         data.read_table(tmp_path / "none.csv")
+
+
+def test_a_row_that_ends_early_is_told_and_a_mark_of_its_encoding_is_none_of_the_table(tmp_path):
+    path = tmp_path / "labels.csv"
+    path.write_bytes(b"\xef\xbb\xbffile,label,split\na,x,train\nb,y\n")
+    with pytest.raises(SourceError, match=r"labels\.csv, line 3: the row ends before its 'split'"):
+        data.read_table(path)
+    path.write_bytes(b"\xef\xbb\xbffile,label,split\na,x,train\n")
+    assert data.read_table(path)[0].label == "x"
 
 
 def test_a_table_without_the_column_of_the_split_is_told_how_to_do_without(tmp_path):

@@ -372,6 +372,18 @@ def test_a_grid_of_events_loses_none_and_keeps_their_time():
         neural.event_grid(Events.of([0], [0], [0], [1]))
 
 
+def test_events_of_a_small_sensor_leave_no_place_empty_and_lose_nothing():
+    ends = np.array([0, 300, 600, 1000, 1000])
+    events = Events.of(ends, np.array([0, 1, 2, 2, 0]), np.array([0, 1, 1, 1, 0]), np.array([1, 1, 0, 1, 0]), (2, 3))
+    grid = neural.event_grid(events, (2, 4, 6), (0, 1000))
+    assert float(grid.sum()) == pytest.approx(5)
+    assert torch.equal(grid[1, :, :2, :2], grid[1, :, :1, :1].expand(-1, 2, 2))
+    assert float(neural.event_grid(events, (2, 3, 5), (0, 1000)).sum()) == pytest.approx(5)
+    one = neural.event_grid(Events.of([0], [0], [0], [1], (2, 3)), (1, 3, 5), (0, 1000))[1, 0]
+    shares = torch.outer(torch.tensor([1, 0.5]) / 1.5, torch.tensor([1, 2 / 3]) / (5 / 3))  # of a pixel of 1.5 x 5 / 3
+    torch.testing.assert_close(one, torch.nn.functional.pad(shares, (0, 3, 0, 1)))
+
+
 @pytest.mark.requirement("D126")
 def test_a_tensor_of_shaken_events_is_that_of_still_ones_once_they_are_steadied():
     """Neither the densities nor the graph shrug a shake off; taking the ego-motion back does."""

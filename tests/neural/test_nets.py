@@ -173,6 +173,16 @@ def test_files_that_hold_no_network_are_refused(tmp_path, files):
 # Operators ------------------------------------------------------------------------------------------------------------
 
 
+def test_weights_of_another_network_are_told(files, tmp_path):
+    from hyperframes.neural.tensorfile import read_tensors, write_tensors
+
+    header, state = read_tensors(files["mch"], "hyperframes_network", 1, "a network", "")
+    path = tmp_path / "other.safetensors"
+    write_tensors(path, "hyperframes_network", header | {"options": header["options"] | {"width": 1.0}}, state)
+    with pytest.raises(SourceError, match="does not hold the mch network that it names: size mismatch for"):
+        neural.load_weights(path)
+
+
 def test_an_operator_gives_what_the_encoder_gives(files):
     frames = np.random.default_rng(0).integers(0, 256, (7, 20, 24, 3), np.uint8)
     got = hf.run(frames, f"mch:weights={files['mch']},hop=3").array

@@ -4,12 +4,16 @@ import dataclasses
 import json
 import math
 import pickle
+import resource
+import signal
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 import torch
 
-from hyperframes.errors import CancelledError, HyperframesError, OperatorError, PipelineError, SourceError
+from hyperframes.errors import CancelledError, HyperframesError, OperatorError, PipelineError, SinkError, SourceError
 from hyperframes.neural.train import (
     FrameDecoder,
     TrainingConfig,
@@ -111,22 +115,83 @@ def test_the_same_seed_gives_the_same_model_and_another_seed_another(samples):
     assert not same(numbers(one.last), numbers(other.last))
 
 
-def test_an_interrupted_training_goes_on_as_if_it_had_not_been(samples):
-    import signal
-
-    config = configured(samples, "interrupted")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
+def test_an_interrupted_training_goes_on_as_if_it_had_not_been(samples, number):
+    config = configured(samples, f"interrupted{number.name}")
 
     def stop(told):
         if told["kind"] == "step" and told["step"] == 1:
-            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(number)
 
     with pytest.raises(CancelledError, match="interrupted after 1 of 4 steps") as caught:
         fit(config, observe=stop)
     assert "--resume" in caught.value.hint
     done = fit(config, resume=True)
     assert done.steps == 4
-    whole = configured(samples, "whole_again", CONFIG)
+    whole = configured(samples, f"whole{number.name}", CONFIG)
     assert same(load_checkpoint(fit(whole).last).model, load_checkpoint(done.last).model)
+
+
+KILLED = """
+import os, signal, sys
+from hyperframes.neural.train import fit, read_config
+replace, left = os.replace, int(sys.argv[2])
+def dying(source, target):
+    global left
+    left -= 1
+    if left < 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    replace(source, target)
+os.replace = dying
+fit(read_config(sys.argv[1]))
+"""
+
+
+def test_a_training_killed_while_it_writes_goes_on_from_the_last_whole_checkpoint(samples):
+    config = configured(samples, "killed", CONFIG.replace("validate_every = 2", "validate_every = 1"))
+    asked = [sys.executable, "-c", KILLED, str(samples / "killed.toml"), "4"]  # three files a checkpoint
+    assert subprocess.run(asked, capture_output=True, check=False).returncode == -signal.SIGKILL
+    folder = samples / "killed"
+    assert load_checkpoint(folder / "last.safetensors").step == 2
+    assert len(list(folder.glob(".*.safetensors.*"))) == 1  # what it was writing
+    done = fit(config, resume=True)
+    assert not list(folder.glob(".*"))
+    whole = configured(samples, "unkilled", CONFIG.replace("validate_every = 2", "validate_every = 1"))
+    assert same(numbers(done.last), numbers(fit(whole).last))
+
+
+def test_a_full_disk_ends_a_training_and_leaves_the_last_whole_checkpoint(samples):
+    config = configured(samples, "full", CONFIG.replace("validate_every = 2", "validate_every = 1"))
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def fill(told):
+        if told["kind"] == "step" and told["step"] == 2:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
+
+    try:
+        with pytest.raises(SinkError, match=r"cannot write .*last\.safetensors: ") as caught:
+            fit(config, observe=fill)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert caught.value.hint == "Make room, or name another folder."
+    assert load_checkpoint(samples / "full/last.safetensors").step == 1
+    assert not list((samples / "full").glob(".*"))
+    whole = configured(samples, "roomy", CONFIG.replace("validate_every = 2", "validate_every = 1"))
+    assert same(numbers(fit(config, resume=True).last), numbers(fit(whole).last))
+
+
+def test_a_training_goes_on_from_nothing_but_its_own(samples):
+    config = configured(samples, "own")
+    done = fit(config, steps=2)
+    kept = load_checkpoint(done.last)
+    for damage, told in (
+        ({"optimizer": {}}, "holds a model, but not what its training goes on with"),
+        ({"model": {}}, "does not hold the model that it names"),
+        ({"optimizer": {"nobody/exp_avg": torch.zeros(2)}}, "the checkpoint's optimizer does not fit the model"),
+    ):
+        save_checkpoint(dataclasses.replace(kept, **damage), done.last)
+        with pytest.raises((PipelineError, SourceError), match=told):
+            fit(config, resume=True)
 
 
 def test_a_folder_with_a_training_is_not_written_over(samples):
@@ -285,6 +350,25 @@ def test_a_damaged_or_foreign_checkpoint_is_told(samples, tmp_path):
         load_model(tmp_path / "vgg.safetensors")
 
 
+def test_every_byte_of_a_checkpoint_counts(samples, tmp_path):
+    whole = fit(configured(samples, "bytes", CONFIG.replace("steps = 4", "steps = 1"))).best.read_bytes()
+    path = tmp_path / "flipped.safetensors"
+    for place in np.random.default_rng(0).integers(0, len(whole), 60).tolist() + [0, 7, 8, 9, len(whole) - 1]:
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 0x10]) + whole[place + 1 :])
+        with pytest.raises(SourceError, match=r"cannot read a model from|is damaged|holds no model of version"):
+            load_checkpoint(path)
+
+
+@pytest.mark.parametrize("header", ["[]", '{"version": 1}', '{"version": 1, "config": []}', "7", "{"])
+def test_a_header_that_says_nothing_is_told(tmp_path, header):
+    from safetensors.torch import save_file
+
+    path = tmp_path / "odd.safetensors"
+    save_file({"model/a": torch.zeros(1)}, path, {"hyperframes_model": header})
+    with pytest.raises(SourceError, match="cannot read a model from"):
+        load_checkpoint(path)
+
+
 def test_the_decoder_makes_clips_of_any_size():
     for clip in ((3, 8, 64, 64), (1, 5, 24, 32), (3, 4, 20, 20)):
         made = FrameDecoder(6, (2, 4, 4), clip)(torch.zeros(2, 6, 2, 4, 4))
@@ -304,6 +388,9 @@ def test_the_decoder_makes_clips_of_any_size():
         (("steps = 4", "steps = 4\nalpha = nan"), "alpha: expected a finite number, got NaN"),
         (("flip = true", "flip = true\nlimits = [0, inf]"), "limits: expected a list of finite numbers"),
         (("flip = true", "flip = true\nstride = 1000000000"), "stride is from 1 to 1,048,576: got 1,000,000,000"),
+        (("threads = 1", "threads = 1000000"), "line 21: threads is at most 1,024: got 1,000,000"),
+        (("views = 1", "views = 10000000"), "views is from 1 to 1,024: got 10,000,000"),
+        (("[monitor]", "[loss]\nlabel_smoothing = 2.0\n[monitor]"), "label_smoothing is from 0 to below 1: got 2.0"),
         (("flip = true", "flip = 1"), "line 7: flip: expected true or false, got 1"),
         (("size = [16, 16]", "size = [16]"), r"line 5: size is \[rows, columns\]: got \[16\]"),
         (('"detached"', '"maybe"'), 'decoder: expected one of none, detached, joint, got "maybe"'),
@@ -316,8 +403,9 @@ def test_the_decoder_makes_clips_of_any_size():
 def test_a_wrong_configuration_is_told_by_its_line(tmp_path, change, told):
     path = tmp_path / "wrong.toml"
     path.write_text(CONFIG.replace(*change))
-    with pytest.raises(PipelineError, match=told):
+    with pytest.raises(PipelineError, match=told) as caught:
         read_config(path)
+    assert "docs/learning.md" in caught.value.hint or "Did you mean" in caught.value.hint
 
 
 def test_an_option_that_an_encoder_does_not_take_is_refused(samples):
@@ -328,6 +416,19 @@ def test_an_option_that_an_encoder_does_not_take_is_refused(samples):
 def test_an_option_that_makes_no_encoder_is_told(samples):
     with pytest.raises(PipelineError, match="encoder 'mch' cannot be made: "):
         fit(configured(samples, "nowidth", CONFIG.replace("width = 0.125", "width = nan")))
+
+
+@pytest.mark.parametrize(("name", "told"), [("warp", "no device is called"), ("meta", "nothing can be computed on")])
+def test_a_device_that_is_not_there_is_told(samples, name, told):
+    with pytest.raises(PipelineError, match=told):
+        fit(configured(samples, f"on{name}", CONFIG.replace("threads = 1", f'threads = 1\ndevice = "{name}"')))
+
+
+def test_a_split_that_leaves_nothing_to_train_with_is_told(samples):
+    table = (samples / "labels.csv").read_text().replace("train", "test")
+    (samples / "alltest.csv").write_text(table)
+    with pytest.raises(PipelineError, match="no sample is left to train with: expected some of the side 'train', got"):
+        fit(configured(samples, "nothing", CONFIG.replace("labels.csv", "alltest.csv").replace("0.34", "0.0")))
 
 
 def test_an_output_folder_that_is_a_file_is_refused(samples, tmp_path):

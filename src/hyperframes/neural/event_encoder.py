@@ -32,7 +32,8 @@ def event_grid(
     Parameters
     ----------
     events : Events
-        Of a known sensor; its picture is scaled to (H, W), each event to the place it falls in.
+        Of a known sensor; its picture is scaled to (H, W): to fewer places each event goes to the one it falls in, to
+        more it is shared out among those that its pixel covers, so that none between them stays empty.
     size : (bins, H, W)
     span : (start, stop), optional
         Microseconds; the first to the last event where it is left out.
@@ -48,15 +49,26 @@ def event_grid(
     rows, columns = events.sensor
     if span is None:
         span = (int(events.t.min()), int(events.t.max())) if len(events) else (0, 1)
+    spread = rows <= height and columns <= width
+    places = (rows, columns) if spread else (height, width)
     placed = type(events)(
         events.t,
-        (events.x.astype(np.int64) * width // columns).astype(np.uint16),
-        (events.y.astype(np.int64) * height // rows).astype(np.uint16),
+        (events.x.astype(np.int64) * places[1] // columns).astype(np.uint16),
+        (events.y.astype(np.int64) * places[0] // rows).astype(np.uint16),
         events.p,
-        (height, width),
+        places,
     )
-    grids = [voxel_grid(placed[placed.p == sign], (height, width), bins, span) for sign in (0, 1)]
-    return torch.from_numpy(np.stack([-grids[0], grids[1]]))
+    grids = [voxel_grid(placed[placed.p == sign], places, bins, span) for sign in (0, 1)]
+    found = torch.from_numpy(np.stack([-grids[0], grids[1]]))
+    return found if places == (height, width) else _covered(rows, height) @ found @ _covered(columns, width).T
+
+
+def _covered(pixels: int, places: int) -> torch.Tensor:
+    """Return (places, pixels): which share of each pixel of a line lies in each of at least as many places."""
+    edges = torch.arange(pixels + 1, dtype=torch.float64) * (places / pixels)
+    cells = torch.arange(places + 1, dtype=torch.float64).unsqueeze(1)
+    common = torch.minimum(edges[1:], cells[1:]) - torch.maximum(edges[:-1], cells[:-1])
+    return (common.clamp_min(0) * (pixels / places)).float()
 
 
 class DensityNorm(nn.Module):

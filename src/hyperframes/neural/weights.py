@@ -103,8 +103,19 @@ def load_weights(path: str | os.PathLike[str]) -> nn.Module:
             )
         options = {name: tuple(v) if isinstance(v, list) else v for name, v in header["options"].items()}
         module = KINDS[header["kind"]](**options)
-        module.load_state_dict(state)
+        try:
+            module.load_state_dict(state)
+        except RuntimeError as error:
+            raise SourceError(
+                f"{path} does not hold the {header['kind']} network that it names: {_last_line(error)}",
+                source=str(path),
+            ) from error
     return module.eval()
+
+
+def _last_line(error: Exception) -> str:
+    """Return which weight does not fit; torch's first line says only that one does not."""
+    return str(error).splitlines()[-1].strip()
 
 
 def network(path: str) -> Callable[..., Array]:

@@ -78,7 +78,7 @@ def read_table(
         If the file cannot be read, a column is missing or a number is none; names the line.
     """
     try:
-        with open(path, newline="", encoding="utf-8") as file:
+        with open(path, newline="", encoding="utf-8-sig") as file:
             rows = list(csv.DictReader(file))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise SourceError(f"cannot read the table {path}: {error}", source=str(path)) from error
@@ -99,6 +99,9 @@ def read_table(
     folder = Path(root) if root is not None else Path(path).parent
     found = []
     for line, row in enumerate(rows, 2):
+        short = [column for column in wanted if row[column] is None]
+        if short:
+            raise SourceError(f"{path}, line {line}: the row ends before its {short[0]!r}", source=str(path))
         where = source.format(**row)
         name = row[label]
         if joined:
@@ -119,7 +122,8 @@ def read_table(
 def _columns_in(source: str) -> list[str]:
     """Return the columns that `source` names in braces."""
     try:
-        names = [name for _, name, _, _ in string.Formatter().parse(source) if name is not None]
+        parts = [part for part in string.Formatter().parse(source) if part[1] is not None]
+        names = ["" if spec or conversion else name or "" for _, name, spec, conversion in parts]
     except ValueError:
         names = [""]
     if not all(name and not set(name) & set(".[") for name in names):

@@ -32,6 +32,7 @@ __all__ = [
 ]
 
 _MOST = (1 << 31) - 1
+_HINT = "docs/learning.md shows a whole configuration, and what each key may be."
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,11 +135,12 @@ class TrainConfig:
     """Of torch; 0: as it decides."""
 
     def __post_init__(self) -> None:
-        for name in ("steps", "batch", "validate_every", "views"):
-            value, most = getattr(self, name), 1 << 16 if name == "batch" else _MOST
+        for name, most in (("steps", _MOST), ("batch", 1 << 16), ("validate_every", _MOST), ("views", 1024)):
+            value = getattr(self, name)
             _require(1 <= value <= most, name, f"{name} is from 1 to {most:,}: got {value:,}")
         for name in ("seed", "warm_up", "weight_decay", "clip", "patience", "threads"):
             _require(getattr(self, name) >= 0, name, f"{name} is at least 0: got {getattr(self, name)}")
+        _require(self.threads <= 1024, "threads", f"threads is at most 1,024: got {self.threads:,}")
         _require(self.seed <= _MOST, "seed", f"seed is at most {_MOST:,}: got {self.seed:,}")
         _require(self.warm_up <= self.steps, "warm_up", f"warm_up is at most steps: got {self.warm_up}")
         good = 0 <= self.floor <= self.learning_rate and self.learning_rate > 0
@@ -162,6 +164,8 @@ class LossConfig:
     def __post_init__(self) -> None:
         for name in ("consistency", "temporal", "smoothness", "folding", "label_smoothing"):
             _require(getattr(self, name) >= 0, name, f"{name} is at least 0: got {getattr(self, name)}")
+        smoothed = self.label_smoothing
+        _require(smoothed < 1, "label_smoothing", f"label_smoothing is from 0 to below 1: got {smoothed}")
         _require(0 < self.quantile < 1, "quantile", f"quantile lies between 0 and 1: got {self.quantile}")
 
 
@@ -222,7 +226,7 @@ def read_config(path: str | os.PathLike[str]) -> TrainingConfig:
     try:
         tables = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise PipelineError(f"{path} is not TOML: {error}") from error
+        raise PipelineError(f"{path} is not TOML: {error}", hint=_HINT) from error
     config = _Reader(text, str(path)).config(tables)
     here = file.parent
     data, output = config.data, config.output
@@ -283,13 +287,13 @@ class _Reader:
                 near = difflib.get_close_matches(key, known, n=1)
                 what = f"[{table}] has no {key!r}" if table else f"there is no table [{key}]"
                 error = self._error(table or key, key if table else "", f"{what}; known: {', '.join(known)}")
-                error.hint = f"Did you mean {near[0]!r}?" if near else None
+                error.hint = f"Did you mean {near[0]!r}?" if near else _HINT
                 raise error
 
     def _error(self, table: str, key: str, message: str) -> PipelineError:
         line = self._line(table, key)
         where = f"{self._name}, line {line}" if line else self._name
-        return PipelineError(f"{where}: {message}", stage=f"{table}.{key}" if key else table)
+        return PipelineError(f"{where}: {message}", stage=f"{table}.{key}" if key else table, hint=_HINT)
 
     def _line(self, table: str, key: str) -> int | None:
         """Return the line on which `key` of `table` stands, else that of the table's head."""

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import signal
 import threading
 import time
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import lightning
+import psutil
 import torch
+from lightning.pytorch.utilities.exceptions import SIGTERMException
 
 from hyperframes.errors import CancelledError, PipelineError, SourceError
 from hyperframes.neural.calm import calm
@@ -104,12 +106,14 @@ def fit(
         torch.set_num_threads(config.train.threads)
     device = _device(config.train.device)
     task = _TASKS[config.model.task](config, device)
-    learner = Learner(task, config, start)
+    learner = _learner(task, config, start, folder / "last.safetensors")
     until = config.train.steps if steps is None else min(config.train.steps, learner.first + steps)
     watch = _Watch(task, config, folder, until, observe, start)
     began = time.perf_counter()
     if learner.first < until and not watch.finished:
-        with calm("lightning.pytorch", "lightning.fabric"), watch.interruptible():
+        # Lightning ends with an exception of its own after SIGTERM; by then the watch has written a checkpoint.
+        quiet = contextlib.suppress(SIGTERMException)
+        with calm("lightning.pytorch", "lightning.fabric"), watch.interruptible(), quiet:
             _trainer(config, folder, until - learner.first, device, watch).fit(
                 learner, loader(task, learner.first, until)
             )
@@ -139,6 +143,12 @@ def _start(config: TrainingConfig, last: Path, resume: bool) -> Checkpoint | Non
             f"{last.parent} holds a training already", hint="Go on with --resume, or name another folder in [output]."
         )
     found = load_checkpoint(last)
+    if found.step and not found.optimizer:
+        raise PipelineError(
+            f"{last} holds a model, but not what its training goes on with",
+            hint="Is it a copy of a best.safetensors? Put the last.safetensors of the training back.",
+        )
+    _clear(last.parent)
     then, now = _flat(found.config), _flat(config.to_json())
     free = ("output.", "train.device", "train.threads", "monitor.tensorboard", "monitor.pictures_every")
     changed = [k for k in sorted({*then, *now}) if then.get(k) != now.get(k) and not k.startswith(free)]
@@ -149,6 +159,26 @@ def _start(config: TrainingConfig, last: Path, resume: bool) -> Checkpoint | Non
             hint="Use its configuration, or another folder in [output].",
         )
     return found
+
+
+def _clear(folder: Path) -> None:
+    """Remove what trainings that were killed while they wrote left beside their files."""
+    for path in folder.glob(".*.safetensors.*"):
+        number = path.suffix[1:]
+        if number.isdecimal() and not psutil.pid_exists(int(number)):
+            path.unlink(missing_ok=True)
+
+
+def _learner(task: Task, config: TrainingConfig, start: Checkpoint | None, last: Path) -> Learner:
+    """Return what takes the steps, at the place where `start` left off."""
+    try:
+        return Learner(task, config, start)
+    except RuntimeError as error:
+        if start is None:
+            raise
+        raise SourceError(
+            f"{last} does not hold the model that it names: {str(error).splitlines()[-1].strip()}", source=str(last)
+        ) from error
 
 
 def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -165,9 +195,18 @@ def _device(name: str) -> torch.device:
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        return torch.device(name)
+        device = torch.device(name)
     except RuntimeError as error:
         raise PipelineError(f"train.device: no device is called {name!r}", got=name, hint="For example cpu.") from error
+    try:
+        torch.zeros(1, device=device).item()
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise PipelineError(
+            f"train.device: nothing can be computed on {name!r} here: {str(error).splitlines()[0]}",
+            got=name,
+            hint='Use "cpu", or "auto".',
+        ) from error
+    return device
 
 
 def _trainer(
@@ -217,7 +256,7 @@ class _Watch(lightning.Callback):
         self.interrupted = self._wanted = False
         self._looks = 0
 
-    @contextmanager
+    @contextlib.contextmanager
     def interruptible(self) -> Iterator[None]:
         """End after the step that is being taken when Ctrl-C or SIGTERM comes; a second one ends at once."""
         if threading.current_thread() is not threading.main_thread():

@@ -10,7 +10,7 @@ import torch
 from torch.nn import functional
 from torch.utils.data import DataLoader, IterableDataset
 
-from hyperframes.errors import OperatorError
+from hyperframes.errors import OperatorError, SourceError
 from hyperframes.neural.metrics import reconstruction_psnr
 from hyperframes.neural.schedule import CurvatureCosine
 from hyperframes.neural.train.decoder import FrameDecoder
@@ -109,6 +109,8 @@ class Learner(lightning.LightningModule):
             parameters = dict(self.named_parameters())
             for key, value in self._start.optimizer.items():
                 name, _, field = key.rpartition("/")
+                if name not in parameters or (value.ndim and value.shape != parameters[name].shape):
+                    raise SourceError(f"the checkpoint's optimizer does not fit the model: {name or key!r}")
                 optimizer.state[parameters[name]][field] = value.to(
                     parameters[name].device if value.ndim else "cpu"
                 ).clone()

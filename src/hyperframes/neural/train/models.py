@@ -57,6 +57,9 @@ def make_classifier(config: TrainingConfig, classes: int) -> Classifier:
                 f"encoder {name!r} has no option {key!r}; known: {', '.join(sorted(known | set(_HEAD)))}",
                 stage="model.options",
                 got=key,
+                hint=f"help(hyperframes.neural.{kind.__name__}) tells what they are."
+                if kind in (MCH, SCH, EDH, Hybrid)
+                else "Take it out of [model] options.",
             )
 
     def made(width: float | None) -> Classifier:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import torch
 
+from hyperframes.errors import PipelineError
 from hyperframes.frames import Array
 from hyperframes.neural.curvature import curvature
 from hyperframes.neural.data import Clips, Sample, Windows, check_leaks, least_tile_ssim, read_folder, read_table, split
@@ -204,6 +205,14 @@ class Classify:
         kept = [sample for sample in samples if sample.split == "train"]
         if config.data.still and config.data.form == "pictures":
             kept = [s for s in kept if least_tile_ssim(s.source, range=(s.start, s.stop)) <= config.data.still]
+        if not kept:
+            sides = ", ".join(sorted({sample.split for sample in samples}))
+            raise PipelineError(
+                f"no sample is left to train with: expected some of the side 'train', got {sides or 'none'}",
+                stage="data",
+                got=sides,
+                hint="Lower validation, test or still, or record more groups.",
+            )
         watched = [sample for sample in samples if sample.split == "validation"]
         self._config, self._device = config, device
         self.windows = windows_of(config, kept, self.classes, training=True)
