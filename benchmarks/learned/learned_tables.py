@@ -14,7 +14,9 @@ HEAD = """## Learned hyperframes
 
 Classifiers of equal size, trained as long on the same windows. All models of a set were searched alike, on recordings kept aside from
 the training side: the note below a table says among which learning rates or ways to train. The best was trained anew on the whole
-side and tested. Recipes (`benchmarks/learned/*.toml`) stood before they were tested, and none was changed after. A round before them
+side and tested. Recipes (`benchmarks/learned/*.toml`) stood before they were tested, with one exception: digits. There a first search
+and test gave 87.2; then a fault was found, empty rows and columns in grids that have more places than the sensor pixels, the encoder's
+input was changed, a grid of 64 places was searched beside that of 48 on recordings kept aside, and it was tested again. A round before
 had one rate, 0.002, for all models: macro-F1 of mch, resnet3d and average was then 38.6, 26.4 and 34.1 on persons and 56.4, 51.4 and
 46.1 on falls, that of edh on digits 84.4; so far does a search move them. Macro-F1 is mean and standard deviation over seeds.
 Intervals are those of a paired bootstrap that draws whole recordings (where the recipe says so, single samples); a difference counts

@@ -27,7 +27,13 @@ def built(tmp_path_factory):
 @pytest.mark.slow
 def test_the_wheel_holds_the_clip_its_credits_the_licences_and_the_type_marker(built):
     wheel, _ = built
-    for name in ("data/big_buck_bunny.mp4", "data/CREDITS.txt", "py.typed", "__init__.py"):
+    for name in (
+        "data/big_buck_bunny.mp4",
+        "data/edh_nmnist.safetensors",
+        "data/CREDITS.txt",
+        "py.typed",
+        "__init__.py",
+    ):
         assert f"hyperframes/{name}" in wheel
     for name in ("LICENSE", "NOTICE"):
         assert any(entry.endswith(f".dist-info/licenses/{name}") for entry in wheel), name

@@ -134,6 +134,17 @@ def test_the_clip_that_ships_is_credited(root):
     assert (root / "src/hyperframes/data/big_buck_bunny.mp4").stat().st_size < 1_100_000
 
 
+def test_the_weights_that_ship_are_credited_and_have_a_card(root):
+    weights = root / "src/hyperframes/data/edh_nmnist.safetensors"
+    for name in ("NOTICE", "src/hyperframes/data/CREDITS.txt", "docs/models.md"):
+        text = (root / name).read_text()
+        assert weights.name.partition(".")[0] in text
+        assert "N-MNIST" in text
+        assert "CC BY-SA 4.0" in text or "creativecommons.org/licenses/by-sa/4.0" in text
+    assert f"{weights.stat().st_size:,} bytes" in (root / "docs/models.md").read_text()
+    assert weights.stat().st_size < 500_000
+
+
 def test_the_notice_says_that_pyav_carries_gpl_encoders(root):
     text = (root / "NOTICE").read_text()
     assert "libx264" in text

@@ -2,11 +2,13 @@
 
 import itertools
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from torch.autograd import gradcheck
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from hyperframes import neural
 from hyperframes.errors import FrameError
@@ -605,6 +607,32 @@ def test_a_3d_resnet_of_full_width_has_the_known_size():
     with torch.device("meta"):
         model = neural.baselines.ResNet3D()
     assert neural.baselines.num_parameters(model) == pytest.approx(33.17e6, rel=0.01)
+
+
+@pytest.mark.requirement("D143")
+def test_the_table_of_what_encoders_ask_of_a_chip_is_what_they_call():
+    class Called(TorchDispatchMode):
+        def __init__(self):
+            super().__init__()
+            self.names = set()
+
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            self.names.add(func.overloadpacket.__name__)
+            return func(*args, **(kwargs or {}))
+
+    encoders = {
+        "mch": ENCODERS["MCH"](), "mch, warp = false": ENCODERS["MCH"](warp=False), "sch": ENCODERS["SCH"](),
+        "sch, merge = false": ENCODERS["SCH"](merge=False), "edh": ENCODERS["EDH"](), "hybrid": ENCODERS["hybrid"](),
+    }  # fmt: skip
+    text = (Path(__file__).parents[2] / "docs/learning.md").read_text()
+    for name, encoder in encoders.items():
+        with torch.no_grad(), Called() as called:
+            encoder.eval()(example("EDH" if name == "edh" else "MCH"))
+        found = [
+            called.names & wanted for wanted in ({"grid_sampler_3d"}, {"grid_sampler_2d"}, {"topk", "scatter_add"})
+        ]
+        shown = ", ".join(f"`{part}`" for part in name.split(", "))
+        assert f"| {shown} | {' | '.join('yes' if one else 'no' for one in found)} |" in text
 
 
 @pytest.mark.slow

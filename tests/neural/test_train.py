@@ -8,6 +8,8 @@ import resource
 import signal
 import subprocess
 import sys
+from importlib.resources import as_file, files
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -466,3 +468,36 @@ def test_intervals_draw_whole_units():
     one = ["only"] * 100
     low, high = interval(truth, bad, 2, one, draws=50)
     assert low == high == pytest.approx(macro_f1(truth, bad, 2))
+
+
+# What ships -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def shipped():
+    with as_file(files("hyperframes") / "data/edh_nmnist.safetensors") as path:
+        yield path
+
+
+def test_the_weights_that_ship_answer_and_name_no_place_of_the_machine_that_made_them(shipped):
+    model, checkpoint, config = load_model(shipped)
+    assert checkpoint.classes == tuple("0123456789")
+    assert not checkpoint.optimizer
+    assert not [value for value in (config.data.table, config.data.root, config.output.folder) if value.startswith("/")]
+    with torch.inference_mode():
+        assert torch.isfinite(model(torch.zeros(2, 2, config.data.bins, *config.data.size))).all()
+
+
+@pytest.mark.media
+def test_the_weights_that_ship_do_what_their_card_says(shipped, media):
+    config = load_model(shipped)[2]
+    there = dataclasses.replace(
+        config, data=dataclasses.replace(config.data, table=str(media / "events/nmnist/labels.csv"))
+    )
+    found = evaluate(shipped, config=there)
+    card = (Path(__file__).parents[2] / "docs/models.md").read_text()
+    low, high = found.interval
+    assert (
+        f"| macro-F1 | {100 * found.macro_f1:.1f} (95 % interval of recordings drawn anew: {100 * low:.1f} to {100 * high:.1f})"
+        in card
+    )
