@@ -355,7 +355,7 @@ def test_a_damaged_or_foreign_checkpoint_is_told(samples, tmp_path):
 def test_every_byte_of_a_checkpoint_counts(samples, tmp_path):
     whole = fit(configured(samples, "bytes", CONFIG.replace("steps = 4", "steps = 1"))).best.read_bytes()
     path = tmp_path / "flipped.safetensors"
-    for place in np.random.default_rng(0).integers(0, len(whole), 60).tolist() + [0, 7, 8, 9, len(whole) - 1]:
+    for place in [*np.random.default_rng(0).integers(0, len(whole), 60).tolist(), 0, 7, 8, 9, len(whole) - 1]:
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 0x10]) + whole[place + 1 :])
         with pytest.raises(SourceError, match=r"cannot read a model from|is damaged|holds no model of version"):
             load_checkpoint(path)
