@@ -107,7 +107,7 @@ def _print(found: Sweep, profile: Path | None, plot: Path | None) -> None:
     table.add_column("size", justify="right")
     for _, layout, count in columns:
         named = f"frames/s, workers {count}" + (f", {layout}" if len(found.layouts) > 1 else "")
-        for heading in (named, "deviation", "frames/CPU s"):
+        for heading in (named, "deviation", "per CPU second"):
             table.add_column(heading, justify="right")
     for size in sorted({cell.size for cell in found.cells}):
         row: list[Any] = [str(size)]

@@ -131,7 +131,7 @@ def _draw_curve(axes: Any, found: Sweep, *, chosen: bool) -> None:
     axes.set(xlabel="size (frames a hyperframe owns)", ylabel="frames/s (median, bars: median absolute deviation)")
     axes.yaxis.set_major_formatter(lambda rate, _: number_text(rate))
     axes.grid(alpha=0.3)
-    axes.legend(loc="lower right")
+    axes.legend(loc="best")
 
 
 def _draw_heat(figure: Any, axes: Any, found: Sweep, whole: Sweep) -> None:
