@@ -392,8 +392,7 @@ def test_overload_degrades_by_rule_and_recovers_when_it_is_calm():
     )
     run.play(["a", "b"], 300)  # 60 frames/s at 25 ms each: 150 % of the worker
     busy = run.live.stats()
-    assert busy["level"] >= 1
-    assert busy["dropped"]["degraded"] > 0
+    assert busy["dropped"]["degraded"] > 5 * busy["dropped"]["queue_full"]  # by rule, not as it happens
     load[0] = 0.001
     run.play(["a", "b"], 300, first=300)
     assert run.live.stats()["level"] == 0

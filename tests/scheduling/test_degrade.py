@@ -22,6 +22,12 @@ def test_a_queue_that_was_full_for_a_moment_changes_nothing():
     assert levels(Ladder(), [1.0, 1.0, 0.2, 1.0, 1.0, 0.2] * 5) == [0] * 30
 
 
+def test_a_queue_that_overflows_now_and_then_is_full_however_it_looks_in_between():
+    ladder = Ladder()
+    found = [ladder.look(0.5, (1000 + i * 50) * MS, overflowed=i % 3 == 0) for i in range(8)]
+    assert (found[3], found[4]) == (0, 1)
+
+
 @pytest.mark.requirement("C111")
 def test_it_steps_up_one_rung_a_second_when_it_is_calm():
     ladder = Ladder()

@@ -53,7 +53,9 @@ if TYPE_CHECKING:
 __all__ = ["LiveResult", "LiveRuntime", "WhenFull"]
 
 WhenFull = Literal["drop_newest", "drop_oldest", "block", "degrade"]
-SHORTEST_SLEEP_NS, LONGEST_SLEEP_NS = 500_000, 20_000_000
+SHORTEST_SLEEP_NS = 500_000
+LATENCY_SLEEP_NS = 20_000_000
+"""Longest sleep where hyperframes are sealed by what they would still take, which changes."""
 WATCH_NS = 50_000_000
 MARK_NS, RATE_MARKS = 250_000_000, 8
 """How often frames are counted, and how many counts are kept: frames a second are measured over 2 s."""
@@ -664,17 +666,19 @@ class LiveRuntime:
 
     def _next_look_ns(self, now: int) -> int:
         """Return when to look around again; what is opened until then is due no earlier."""
-        packing = self.packing
-        times = [now + LONGEST_SLEEP_NS]
-        if self._instants is not None:
-            found = [self._instants.deadline_ns]
+        packing, instants, stations = self.packing, self._instants, tuple(self._stations.values())
+        if instants is not None:
+            found, period_ns = [instants.deadline_ns], instants.period_ns
         else:
-            found = [station.deadline_ns for station in tuple(self._stations.values())]
-        times += [at for at in found if at is not None]
+            found = [station.deadline_ns for station in stations]
+            period_ns = min([station.period_ns for station in stations], default=USUAL_PERIOD_NS)
+        times = [self._watched_ns + WATCH_NS, *(at for at in found if at is not None)]
         if packing.trigger == "window":
             times.append(packing.deadline_ns(now, 0, 1, 0) or now)
-        elif packing.timeout is not None:
-            times.append(now + round(packing.timeout * 1e9))
+        elif packing.trigger == "latency":
+            times.append(now + LATENCY_SLEEP_NS)
+        else:
+            times.append(now + packing.timeout_ns(period_ns, self._size))
         return max(min(times), now + SHORTEST_SLEEP_NS)
 
     def _meet_period(self) -> None:
@@ -692,8 +696,8 @@ class LiveRuntime:
             self._depth_counts += 1
             if self._ladder is not None:
                 overflowed, self._overflows = self._dispatch.overflows > self._overflows, self._dispatch.overflows
-                share = 1.0 if overflowed else self._dispatch.waiting / max(1, self._dispatch.depth)
-                self._climb(self._ladder.look(share, now))
+                share = self._dispatch.waiting / max(1, self._dispatch.depth)
+                self._climb(self._ladder.look(share, now, overflowed=overflowed))
         if now - self._marked_ns >= MARK_NS:
             self._marked_ns = now
             if self.packing.kind != "temporal":

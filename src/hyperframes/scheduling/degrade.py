@@ -50,13 +50,22 @@ class Ladder:
     ) -> None:
         self.level = 0
         self._down_share, self._up_share, self._down_ns, self._up_ns = down_share, up_share, down_ns, up_ns
+        self._overflowed_ns: int | None = None
         self._full_since: int | None = None
         self._calm_since: int | None = None
         self._stepped_up_ns: int | None = None
         self._patience = 1
 
-    def look(self, share: float, now_ns: int) -> int:
-        """Return the rung, from 0, for a queue that is full to `share` at present."""
+    def look(self, share: float, now_ns: int, *, overflowed: bool = False) -> int:
+        """Return the rung, from 0, for a queue that is full to `share` at present.
+
+        One that has `overflowed` since the last look counts as full for `down_ns`: whoever looks in step with the worker may
+        see it emptier every time.
+        """
+        if overflowed:
+            self._overflowed_ns = now_ns
+        if self._overflowed_ns is not None and now_ns - self._overflowed_ns < self._down_ns:
+            share = 1.0
         if share >= self._down_share:
             self._full_since = self._full_since or now_ns
         elif share < (self._down_share + self._up_share) / 2:  # a queue that is full loses one now and then
