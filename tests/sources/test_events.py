@@ -66,7 +66,8 @@ def test_stretches_without_events_are_pictures_too(tmp_path):
 @pytest.mark.parametrize(
     ("query", "sentence"),
     [
-        ("window=fast", "window of .* is a time of whole microseconds: got 'fast'"),
+        ("window=fast", "window of .* is a time of whole microseconds, up to 1,000,000,000 s: got 'fast'"),
+        ("window=99999999999999999999s", "window of .* is a time of whole microseconds, up to 1,000,000,000 s: got '9"),
         ("window=10ms&form=hologram", "pictures of events are histogram, voxel, surface: got 'hologram'"),
         ("window=10ms&form=voxel&bins=0", "bins of .* is a number from 1 to 256: got '0'"),
         ("sensor=0,4", "sensor of .* is ROWS,COLUMNS: got '0,4'"),

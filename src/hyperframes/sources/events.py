@@ -28,6 +28,8 @@ IN_MEMORY_BYTES = 64 << 20
 """Recordings of at most so many bytes are read once and viewed."""
 IN_MEMORY_EVENTS = 1 << 25
 """Nor more events than this: packed files hold many more than their size tells."""
+_LONGEST = 10**15
+"""Microseconds of a window: sums of times and windows stay within 64 bits."""
 EMPTY_PICTURES = 10_000_000
 """So many in a row come of a damaged time, not of a still scene: more than a day of 10 ms."""
 LATENESS_US = 10_000
@@ -105,9 +107,11 @@ def _sensor(given: Any, name: str) -> tuple[int, int] | None:
 def _window(text: str, name: str) -> int:
     match = _DURATION.fullmatch(str(text).strip())
     micro = Fraction(match[1]) * {"us": 1, "ms": 1000, "s": 1_000_000}[match[2]] if match else Fraction(0)
-    if micro < 1 or micro.denominator != 1:
+    if not 1 <= micro <= _LONGEST or micro.denominator != 1:
         raise SourceError(
-            f"window of {name} is a time of whole microseconds: got {text!r}", source=name, hint="Write window=10ms."
+            f"window of {name} is a time of whole microseconds, up to {_LONGEST // 1_000_000:,} s: got {text!r}",
+            source=name,
+            hint="Write window=10ms.",
         )
     return int(micro)
 

@@ -71,7 +71,11 @@ def make_classifier(config: TrainingConfig, classes: int) -> Classifier:
         try:
             return made(None if wanted is None else width_for(lambda width: made(width), int(wanted)))
         except (TypeError, ValueError, OverflowError, RuntimeError, FrameError) as error:
-            raise PipelineError(f"encoder {name!r} cannot be made: {error}", stage="model.options") from error
+            raise PipelineError(
+                f"encoder {name!r} cannot be made: {error}",
+                stage="model.options",
+                hint="Correct [model] options, or the size and frames of [data].",
+            ) from error
 
 
 def _shape_options(config: TrainingConfig, kind: type[nn.Module]) -> dict[str, Any]:
