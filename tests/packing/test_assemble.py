@@ -19,6 +19,26 @@ def make_instants(streams, **options):
     return Instants(SPEC, [f"s{i}" for i in range(streams)], slabs, packing, plan_id="run", ahead_ns=lambda: 0)
 
 
+@pytest.mark.requirement("B70")
+def test_frames_of_a_stream_stay_in_order_where_the_instants_begin_anew():
+    instants, period = make_instants(3), PERIOD // 16
+    for stream in range(3):
+        instants.present(stream, there=True)  # the last one brings nothing, so that all stays open
+
+    def bring(stream, number, ns):
+        slot = instants.slot(stream, number, 1_000 * PERIOD + ns, ns, sender=True)
+        return [] if isinstance(slot, str) else instants.push(stream)
+
+    sealed = bring(0, 0, 0) + bring(1, 0, PERIOD) + bring(0, 1, 2 * PERIOD)
+    instants.meet_period(period)  # as soon as it is known
+    sealed += bring(1, 1, 2 * PERIOD + 4 * period)
+    for number in range(2, 8):  # the first of them fits an instant before that of number 1
+        sealed += bring(0, number, 2 * PERIOD + number * period)
+    sealed += instants.finish("end")
+    ids = [int(filled.hyperframe.header.frame_ids[0]) for filled in sealed if filled.hyperframe.mask[0]]
+    assert ids == [0, 1, 3, 4, 5, 6, 7]
+
+
 @pytest.mark.requirement("B94", "B70")
 @given(
     st.integers(1, 4),

@@ -422,6 +422,7 @@ class Instants:
         self._present = [False] * len(self.streams)
         self._num_present = 0
         self._last = [first - 1] * len(self.streams)  # the newest instant of each stream
+        self._last_ns = [-1] * len(self.streams)  # the time of its frame there
         self._opened_ns: int | None = None  # when the newest group was opened
         self._misfits = [0] * len(self.streams)  # frames in a row of each stream that fitted no instant
         self._num_misfits = 0  # streams that had so many of them that the instants may be wrong
@@ -469,6 +470,8 @@ class Instants:
             instant = at + math.floor((time_ns - at_ns) / period_ns + 0.5)
             if abs(time_ns - at_ns - (instant - at) * period_ns) > tolerance_ns:
                 return "unmatched"
+            if instant < self._last[stream] and time_ns > self._last_ns[stream]:
+                return "unmatched"  # the instants began anew: it must not come before a frame that it follows
         for group in self._groups:
             if group.first <= instant <= group.last and not group.reason:
                 break
@@ -570,7 +573,7 @@ class Instants:
         group.writing -= 1
         before = self._last[stream]
         if instant > before:
-            self._last[stream] = instant
+            self._last[stream], self._last_ns[stream] = instant, time_ns
             if self._present[stream]:
                 for other in self._groups:
                     if before < other.last <= instant:
