@@ -44,6 +44,13 @@ def test_it_answers_with_stats_metrics_and_health(console):
     assert ask(console, "/nothing")[0] == 404
 
 
+def test_whoever_opens_it_in_a_browser_sees_what_there_is(console):
+    status, body, answer = ask(console, "/")
+    assert status == 200
+    assert answer.getheader("content-type").startswith("text/plain")
+    assert [path for path in ("/stats", "/metrics", "/healthz") if path not in body] == []
+
+
 @pytest.mark.requirement("A107")
 def test_an_offline_run_is_told_while_it_goes(console):
     seen = []

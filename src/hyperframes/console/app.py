@@ -20,6 +20,12 @@ _Scope = MutableMapping[str, Any]
 _Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 _Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 _OPEN = frozenset({"/healthz"})
+_CONTENTS = """Hyperframes
+
+/stats      counts of this moment, as JSON: captured = delivered + dropped + in flight
+/metrics    the same for Prometheus
+/healthz    whether the process answers
+"""
 _HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"cache-control", b"no-store"),
@@ -49,6 +55,10 @@ def make_app(stats: Callable[[], dict[str, Any]], metrics: Callable[[], str]) ->
     except ImportError as error:
         raise MissingExtraError("serving metrics over HTTP", "console") from error
     app = FastAPI(title="Hyperframes", docs_url=None, redoc_url=None)
+
+    @app.get("/", summary="What can be asked for.", response_class=PlainTextResponse)
+    def contents() -> str:
+        return _CONTENTS
 
     @app.get("/healthz", summary="Whether the process answers.")
     def healthz() -> dict[str, str]:
