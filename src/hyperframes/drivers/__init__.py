@@ -1,6 +1,7 @@
 """Carry out a pipeline: offline over files, live over cameras."""
 
-from hyperframes.drivers.engine import Engine, Run
+from hyperframes.drivers.engine import Engine
+from hyperframes.drivers.handle import Run
 from hyperframes.drivers.live import LiveResult, LiveRuntime
 from hyperframes.drivers.offline import run, start, stream
 from hyperframes.drivers.result import RunResult

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
-import queue
 import secrets
 import shutil
 import threading
@@ -23,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from hyperframes.drivers.child import Failure
 from hyperframes.drivers.connection import Connection, connected
 from hyperframes.drivers.cuts import Cuts, find_cuts
-from hyperframes.drivers.engine import Run
+from hyperframes.drivers.handle import Events, Run
 from hyperframes.drivers.interrupts import interrupts_held
 from hyperframes.drivers.kept_segments import KeptSegments
 from hyperframes.drivers.machine import machine_facts
@@ -157,7 +156,7 @@ class ClusterRun:
         self._kept = KeptSegments(self.setup, chained=self._chained, unpieced=unpieced)
         self._name = secrets.token_hex(3)  # of this run's pieces: tasks of one that was killed may still be writing
         self._frames_before = 0
-        self._events = _Events()
+        self._events = Events()
         self._observers = Observers((*instruments, self._events))
         self._cancelled = threading.Event()
         self._finished = threading.Event()
@@ -552,36 +551,6 @@ class _Crew:
                 for _ in told:
                     pass
         self._active.clear()
-
-
-class _Events:
-    """An instrument that keeps observations for whoever reads them; nothing before somebody does."""
-
-    def __init__(self) -> None:
-        self._seen: queue.Queue[Observation] | None = None
-
-    def observe(self, observation: Observation) -> None:
-        """Keep an observation, in place of the oldest where nobody reads."""
-        if self._seen is None:
-            return
-        with contextlib.suppress(queue.Empty):
-            if self._seen.full():
-                observation["missed"] = self._seen.get_nowait().get("missed", 0) + 1
-        self._seen.put(observation)
-
-    def read(self, finished: threading.Event) -> Iterator[Observation]:
-        """Yield what comes from now on, until the run has ended."""
-        seen = self._seen = self._seen or queue.Queue(10_000)
-        while True:
-            try:
-                observation = seen.get(timeout=_LOOK_SECONDS)
-            except queue.Empty:
-                if finished.is_set():
-                    return
-                continue
-            yield observation
-            if observation["kind"] == "finished":
-                return
 
 
 # What can be wrong ----------------------------------------------------------------------------------------------------

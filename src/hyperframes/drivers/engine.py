@@ -15,14 +15,15 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hyperframes.drivers.base import Gate, WorkerThread, start_workers
 from hyperframes.drivers.costs import CostModel, look
-from hyperframes.drivers.execute import Buffer, Carried, GroupRunner, Job, OneByOne, Runner, result_of
+from hyperframes.drivers.execute import Buffer, Carried, GroupRunner, Job, Runner, result_of
+from hyperframes.drivers.handle import Events, Run
+from hyperframes.drivers.intake import Intake
 from hyperframes.drivers.memory import MemorySampler
 from hyperframes.drivers.pace import Pace
 from hyperframes.drivers.processes import RemoteRunner, WorkerDiedError
@@ -34,7 +35,7 @@ from hyperframes.drivers.threads import single_threaded_libraries
 from hyperframes.errors import CancelledError, FrameError, HyperframesError, OperatorError, SchedulingError
 from hyperframes.frames import Clip, FrameSpec, Records
 from hyperframes.instruments import Instrument, Observation, Observers
-from hyperframes.packing import FrameRooms, Hyperframe, LentPacker, Packer, SlabPool, shape_error, spare_for, view
+from hyperframes.packing import Hyperframe, SlabPool, spare_for
 from hyperframes.scheduling import Scheduler, StageGraph, StageNode
 from hyperframes.scheduling.events import (
     Cancel,
@@ -60,43 +61,15 @@ from hyperframes.scheduling.events import (
 from hyperframes.sinks import Target
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
-    from hyperframes.frames import Array, Frame
     from hyperframes.pipeline import Pipeline
     from hyperframes.sinks import Sink
-    from hyperframes.sources import Source
 
-__all__ = ["Engine", "Run", "Runs", "Segment"]
+__all__ = ["Engine", "Segment"]
 
 HEAVY = 2.0
 """How many times the median cost a hyperframe must be expected to cost to be split over all workers."""
-
-
-class Runs(Protocol):
-    """What a `Run` is the handle of: an `Engine`, or a run on a cluster."""
-
-    setup: Setup
-
-    def wait(self, timeout_seconds: float | None) -> RunResult:
-        """Wait for the end; see `Run.wait`."""
-        ...
-
-    def join(self) -> None:
-        """Wait for the end; see `Run.join`."""
-        ...
-
-    def cancel(self, reason: str) -> None:
-        """Stop soon; see `Run.cancel`."""
-        ...
-
-    def stats(self) -> dict[str, Any]:
-        """Return the counts so far; see `Run.stats`."""
-        ...
-
-    def events(self) -> Iterator[Observation]:
-        """Yield observations; see `Run.events`."""
-        ...
 
 
 @dataclass(slots=True, eq=False)
@@ -109,47 +82,6 @@ class Segment:
     """What the sinks are told."""
     carried: dict[int, Carried] = field(default_factory=dict)
     """By group: what sequential stages carry, at its start and, when the engine is done, at its end."""
-
-
-class Run:
-    """The handle of a started pipeline."""
-
-    def __init__(self, engine: Runs) -> None:
-        self._engine = engine
-        self.id = engine.setup.run_id
-        """Source and plan hash: the same for every run of one plan on one input."""
-
-    def __repr__(self) -> str:
-        stats = self.stats()
-        return f"Run({self.id}, {stats['frames_out']:,} of {stats['frames_in']:,} frames out)"
-
-    def wait(self, timeout_seconds: float | None = None) -> RunResult:
-        """Wait for the end and return the result.
-
-        Raises
-        ------
-        HyperframesError
-            What ended the run early.
-        TimeoutError
-            If it takes longer than `timeout_seconds`; the run goes on.
-        """
-        return self._engine.wait(timeout_seconds)
-
-    def cancel(self, reason: str = "cancelled") -> None:
-        """Stop soon: nothing more starts, what runs finishes; what is whole is kept for a run with ``resume``."""
-        self._engine.cancel(reason)
-
-    def stats(self) -> dict[str, Any]:
-        """Return the counts so far: frames_in, frames_out, filtered, hyperframes, dropped, ready, waiting, running."""
-        return self._engine.stats()
-
-    def join(self) -> None:
-        """Wait for the end without raising what ended it."""
-        self._engine.join()
-
-    def events(self) -> Iterator[Observation]:
-        """Yield what happens from now on until the run ends; a slow reader misses the oldest, and is told how many."""
-        return self._engine.events()
 
 
 class Engine:
@@ -184,8 +116,8 @@ class Engine:
         self._segment = segment
         self._plan = self.setup.plan
         self._journal = RunJournal(self.setup, segment=segment is not None)
-        self._observers = Observers((*instruments, self._journal))
-        self._observed: queue.Queue[Observation] | None = None
+        self._events = Events()
+        self._observers = Observers((*instruments, self._journal, self._events))
         self._lock = threading.RLock()
         self._finished = threading.Event()
         self._warm = threading.Event()
@@ -218,7 +150,7 @@ class Engine:
         self._input_pools: dict[int, SlabPool] = {}
         self._export_pools: dict[int, SlabPool] = {}
         self._lenders: dict[int, tuple[Sink, int]] = {}  # by port: who may have memory for it, and its first entry
-        self._conversions: list[OneByOne] = []  # of lent frames
+        self._intakes: dict[int, Intake] = {}
         self._sink_queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._lengths: dict[int, int] = {}
         self._step_ns = 0
@@ -271,6 +203,7 @@ class Engine:
     def _begin(self) -> None:
         self._take_up()
         self._make_pools()
+        self._intakes = {port: self._intake_of(port) for port in self.setup.sources}
         self._observe({"kind": "began", "setup": self.setup, "frames_before": self._frames_before})
         self._sampler.start()
         self._libraries = single_threaded_libraries()
@@ -279,12 +212,9 @@ class Engine:
         self._workers = start_workers(self.setup.workers)
         self._unprepared = len(self._workers)
         threads = []
-        for port, source in self.setup.sources.items():
-            threads.append(
-                threading.Thread(
-                    target=self._intake, args=(port, source), name=f"hyperframes-source-{port}", daemon=True
-                )
-            )
+        for port in self.setup.sources:
+            name = f"hyperframes-source-{port}"
+            threads.append(threading.Thread(target=self._take_in, args=(port,), name=name, daemon=True))
         # The last, as it may find the run over at once, and joins the others: they must have begun.
         threads.append(threading.Thread(target=self._deliver, name="hyperframes-sinks", daemon=True))
         self._threads = threads
@@ -322,6 +252,18 @@ class Engine:
             assert isinstance(spec, FrameSpec)
             capacity = self.setup.export_capacity(port)
             self._export_pools[port] = SlabPool(spec, capacity, self.setup.in_flight, threading.Lock(), shared=shared)
+
+    def _intake_of(self, port: int) -> Intake:
+        return Intake(
+            self.setup,
+            port,
+            cores=self._cores,
+            pace=self._pace,
+            gate=self._gates[port],
+            pool=self._input_pools.get(port),
+            sealed=partial(self._sealed, port),
+            stopping=lambda: self._stopping,
+        )
 
     def wait(self, timeout_seconds: float | None = None) -> RunResult:
         """Wait for the end; see `Run.wait`."""
@@ -481,93 +423,14 @@ class Engine:
 
     # Sources ----------------------------------------------------------------------------------------------------------
 
-    def _intake(self, port: int, source: Source) -> None:
+    def _take_in(self, port: int) -> None:
         self._warm.wait()
         try:
-            held = source.arrays() if self.setup.views(port) else None
-            length = self._pack(port, source) if held is None else self._view(port, source, held)
+            length = self._intakes[port].read()
             if not self._stopping:
                 self._source_ended(port, length)
         except BaseException as error:  # noqa: BLE001 - handed to whoever waits for the run
             self._fail(error)
-
-    def _pack(self, port: int, source: Source) -> int:
-        margin = self._plan.margins[port]
-        start, stop = self._cores
-        first = max(0, start - margin.before)
-        packer, keep = self._packer(port, source, first), self._keeper(port)
-        granted = 0
-        try:
-            for frame in source.read(first, None if stop is None else stop + margin.after):
-                if granted == packer.num_sealed:
-                    self._gates[port].pass_one()
-                    granted += 1
-                if self._stopping:
-                    return packer.num_frames
-                if isinstance(packer, LentPacker):
-                    packer.take(keep(frame), frame.index)
-                else:
-                    _copy_into(packer.slot(), frame.planes, frame.index, source.name)
-                packer.repaired_pts = source.repaired_pts
-                sealed = packer.push(frame.pts, frame.duration)
-                if sealed is not None:
-                    packer.size = self._pace.size_at(sealed.header.core[1])
-                    self._sealed(port, sealed)
-                if not packer.wants_frames:
-                    break
-            for sealed in packer.finish():
-                if granted == sealed.header.sequence:
-                    self._gates[port].pass_one()
-                    granted += 1
-                self._sealed(port, sealed)
-        finally:
-            packer.abandon()
-        return packer.num_frames
-
-    def _packer(self, port: int, source: Source, first: int) -> Packer:
-        size, margin = self._pace.size_at(self._cores[0]), self._plan.margins[port]
-        told: dict[str, Any] = {
-            "stream": source.name,
-            "plan_id": self.setup.run_id,
-            "first_frame": first,
-            "cores": self._cores,
-        }
-        if self.setup.lends(port):
-            return LentPacker(self.setup.packed_spec(port), size, margin, **told)
-        return Packer(source.spec, size, margin, self._input_pools[port], **told)
-
-    def _keeper(self, port: int) -> Callable[[Frame], tuple[Array, ...]]:
-        """Return what gives the planes of a lent frame as they are packed: converted where a conversion reads them."""
-        stages = [stage for stage in self._plan.stages if port in stage.inputs and stage.implicit]
-        if not stages or not self.setup.lends(port):
-            return attrgetter("planes")
-        (stage,) = stages
-        spec = self.setup.packed_spec(port)
-        conversion = OneByOne(stage, self.setup.sources[port].spec, FrameRooms(spec))
-        self._conversions.append(conversion)
-        return conversion
-
-    def _view(self, port: int, source: Source, held: tuple[Any, Any]) -> int:
-        planes, pts = held
-        hyperframes = view(
-            planes,
-            pts,
-            source.spec,
-            self._pace.size_at,
-            self._plan.margins[port],
-            stream=source.name,
-            plan_id=self.setup.run_id,
-            cores=self._cores,
-        )
-        for hyperframe in hyperframes:
-            self._gates[port].pass_one()
-            if self._stopping:
-                break
-            source.let_go(
-                hyperframe.header.read[0] - self.setup.in_flight * self.setup.largest
-            )  # read by none in flight
-            self._sealed(port, hyperframe)
-        return len(pts)
 
     def _sealed(self, port: int, hyperframe: Hyperframe) -> None:
         """Take note of a sealed hyperframe; once every source has sealed its own, it is a job."""
@@ -837,6 +700,7 @@ class Engine:
         """Let the frame memory go with the run, whoever still holds its handle."""
         if self._segment is not None:
             self._segment.carried = dict(self._carried)
+        self._intakes.clear()
         self._input_pools.clear()
         self._export_pools.clear()
         self._runners.clear()
@@ -851,7 +715,7 @@ class Engine:
         for runner in self._runners.values():
             for name, spent in runner.seconds.items():
                 busy[name] = busy.get(name, 0.0) + spent
-        for conversion in self._conversions:
+        for conversion in filter(None, (intake.conversion for intake in self._intakes.values())):
             busy[conversion.name] = busy.get(conversion.name, 0.0) + conversion.seconds
         idle_ns = sum(worker.waited_ns for worker in self._workers.values())
         idle_ns += sum(runner.waited_ns for runner in self._runners.values())
@@ -898,11 +762,8 @@ class Engine:
     # Watching ---------------------------------------------------------------------------------------------------------
 
     def _observe(self, observation: Observation) -> None:
-        if self._observers or self._observed is not None:
-            observation.setdefault("ns", time.perf_counter_ns())
-            self._observers.observe(observation)
-            if self._observed is not None:
-                _put_dropping_oldest(self._observed, observation)
+        observation.setdefault("ns", time.perf_counter_ns())
+        self._observers.observe(observation)
 
     def stats(self) -> dict[str, Any]:
         """Return the counts so far; see `Run.stats`."""
@@ -921,20 +782,7 @@ class Engine:
 
     def events(self) -> Iterator[Observation]:
         """Yield observations; see `Run.events`."""
-        with self._lock:
-            if self._observed is None:
-                self._observed = queue.Queue(maxsize=10_000)
-            observed = self._observed
-        while True:
-            try:
-                observation = observed.get(timeout=0.2)
-            except queue.Empty:
-                if self._finished.is_set():
-                    return
-                continue
-            yield observation
-            if observation["kind"] == "finished":
-                return
+        return self._events.read(self._finished)
 
 
 def _failed_attempt(task: Task, job: Job, error: BaseException) -> Observation:
@@ -945,22 +793,6 @@ def _told_deaths(deaths: list[str]) -> str:
     more = f", and {len(deaths) - 3} more" if len(deaths) > 3 else ""
     what = count_text(len(deaths), "worker process", "worker processes")
     return f"{what} died and {'was' if len(deaths) == 1 else 'were'} started again: {'; '.join(deaths[:3])}{more}"
-
-
-def _put_dropping_oldest(target: queue.Queue[Observation], observation: Observation) -> None:
-    try:
-        target.put_nowait(observation)
-    except queue.Full:
-        lost = target.get_nowait()
-        observation["missed"] = lost.get("missed", 0) + 1
-        target.put_nowait(observation)
-
-
-def _copy_into(slot: tuple[Any, ...], planes: tuple[Any, ...], index: int, source: str) -> None:
-    for target, plane in zip(slot, planes, strict=True):
-        if target.shape != plane.shape:
-            raise shape_error(source, index, expected=target.shape, got=plane.shape)
-        np.copyto(target, plane)
 
 
 def add_frames(digest: Any, clip: Clip) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hyperframes.drivers.cluster import ClusterRun
-from hyperframes.drivers.engine import Engine, Run
+from hyperframes.drivers.engine import Engine
 from hyperframes.drivers.interrupts import interrupts_held
 from hyperframes.drivers.machine import available_memory
 from hyperframes.drivers.report import Recorder
@@ -22,6 +22,7 @@ from hyperframes.sinks import CallbackSink, MemorySink, Sink
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from hyperframes.drivers.handle import Run
     from hyperframes.drivers.result import RunResult
     from hyperframes.instruments import Instrument
 
