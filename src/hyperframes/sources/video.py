@@ -113,10 +113,11 @@ class VideoSource(Source):
 
     Positions are those of a whole sequential read. Reading from a later position and `frames` seek by the packet
     index and compare all that they decode with it; where it is wrong they read from the start instead. A frame they
-    return is bit for bit the one of that time in a whole read. Damage in pictures that nothing has decoded yet can go
-    unseen (other groups of pictures and, for `frames`, pictures that no other refers to), so that a whole read shows a
-    frame less and counts later ones from there: after a whole read or `count`, nothing is left to trust, and `exact`
-    is True.
+    return is bit for bit the one of that time in a whole read of a sound file. Damage in pictures that nothing has
+    decoded yet can go unseen (other groups of pictures and, for `frames`, pictures that no other refers to), so that a
+    whole read shows a frame less and counts later ones from there: after a whole read or `count`, nothing is left to
+    trust, and `exact` is True. Damage that a decoder conceals without a word (flipped bytes in FFV1, Motion JPEG or
+    VP8) may be concealed with other pixels there than in a whole read.
 
     Parameters
     ----------
