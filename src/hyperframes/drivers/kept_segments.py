@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hyperframes.drivers.cuts import Cuts
 from hyperframes.drivers.journal import Journal, LockedJournalError, Safe, journal_beside, packed, remove_files
-from hyperframes.drivers.resume import carried_of, changes, facts_of, flattened, refuse_changes
+from hyperframes.drivers.resume import carried_of, changes, facts_of, flattened, refuse_changes, take_size
 from hyperframes.drivers.segment import Outcome
-from hyperframes.drivers.setup import check_budget
 from hyperframes.errors import SinkError
 
 if TYPE_CHECKING:
@@ -103,7 +102,7 @@ class KeptSegments:
                 if found is not None:
                     refuse_changes(self._name, found.facts, self._facts())
                     if _CUTS in rows:
-                        self._take_size(found.size)
+                        self.warnings += take_size(self._setup, found.size)
                         self.cuts = _cuts_of(rows[_CUTS].token)
                         self.done = self._sound(journal, rows)
                 if self.done:
@@ -115,14 +114,6 @@ class KeptSegments:
         self.cuts = None
         self.warnings.append(f"resume: nothing was left of {self._name} to go on from: the run started over")
         return False
-
-    def _take_size(self, size: int) -> None:
-        options = self._setup.pipeline.options
-        if str(options.size) not in {"auto", str(size)}:
-            self.warnings.append(f"resume: the size of the interrupted run is kept: {size} instead of {options.size}")
-        self._setup.size = size
-        if options.max_memory is not None:
-            check_budget(self._setup, options.max_memory)
 
     def _sound(self, journal: Journal, rows: Mapping[str, Safe]) -> dict[int, tuple[Outcome, dict[str, Path]]]:
         """Return the segments whose files are as they were; of a chain those before the first that is not."""

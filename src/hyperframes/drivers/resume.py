@@ -51,7 +51,17 @@ if TYPE_CHECKING:
     from hyperframes.pipeline import Pipeline
     from hyperframes.sinks import Sink, Target
 
-__all__ = ["Done", "RunJournal", "carried_of", "changes", "facts_of", "flattened", "journals_of", "refuse_changes"]
+__all__ = [
+    "Done",
+    "RunJournal",
+    "carried_of",
+    "changes",
+    "facts_of",
+    "flattened",
+    "journals_of",
+    "refuse_changes",
+    "take_size",
+]
 
 _MOST_SHARE = 20
 """A snapshot at a part is put off until this many times the cost of the last one has passed: at most 5 % of the run."""
@@ -154,7 +164,7 @@ class RunJournal:
                 return False
             self._holds = True  # whatever is wrong from here on, nothing of it is removed
             refuse_changes(self._name(), found.facts, facts_of(self.setup))
-            self._take_size(found.size)
+            self.warnings += take_size(self.setup, found.size)
             safe = self._resume_sinks(outputs, found)
             if safe is None:
                 self._holds = False
@@ -166,15 +176,6 @@ class RunJournal:
 
     def _name(self) -> str:
         return next(sink.name for sink in self.setup.sinks.values() if sink.place() is not None)
-
-    def _take_size(self, size: int) -> None:
-        options = self.setup.pipeline.options
-        asked = options.size
-        if str(asked) not in {"auto", str(size)}:
-            self.warnings.append(f"resume: the size of the interrupted run is kept: {size} instead of {asked}")
-        self.setup.size = size
-        if options.max_memory is not None:
-            check_budget(self.setup, options.max_memory)
 
     def _resume_sinks(self, outputs: Mapping[str, Safe], last: LastRun) -> dict[str, Safe] | None:
         """Return what each sink has safe; None where one has lost it, in which case all are to start over."""
@@ -471,6 +472,17 @@ class RunJournal:
     def holds(self) -> bool:
         """Whether the journal tells of something to go on from."""
         return self._holds
+
+
+def take_size(setup: Setup, size: int) -> list[str]:
+    """Give a run the size of the interrupted one that it goes on with; return what is to be said about it."""
+    options = setup.pipeline.options
+    setup.size = size
+    if options.max_memory is not None:
+        check_budget(setup, options.max_memory)
+    if str(options.size) in {"auto", str(size)}:
+        return []
+    return [f"resume: the size of the interrupted run is kept: {size} instead of {options.size}"]
 
 
 def _is_closed(sink: Sink, last: LastRun) -> bool:
