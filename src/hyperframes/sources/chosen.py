@@ -169,6 +169,8 @@ class _Way:
         """Return the PyAV frame at `position`, from `key` on where that is nearer than what comes next."""
         start = 0 if key is None else int(np.searchsorted(self._timeline, key.pts))
         if start > self._at or position < self._at:
+            if self._at == 0:  # a decoder of H.264 that never saw an IDR picture calls all others corrupt
+                next(self._frames, None)
             found = None if key is None else self._decoder.from_key(key)
             if found is None:
                 raise UnprovenError
