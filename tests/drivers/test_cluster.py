@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -329,10 +330,6 @@ for _, _, _options in RESUMED.values():
     _options |= {"workers": 2, "size": 5}
 
 
-ONE_SEGMENT = 65_000
-"""Bytes of the journal: the tables take 54,000, the start of a run 4,000, a segment at least 8,000."""
-
-
 def in_time(case, notes):
     return [Slow(notes, 0.02), *RESUMED[case][0]]
 
@@ -349,9 +346,9 @@ def kill(case, clip, address, folder):
     command = [sys.executable, "-c", KILLED, case, str(clip), str(notes), str(out), address]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        log, waited = folder / f".{out.name}.journal-wal", threading.Event()
+        waited = threading.Event()
         for _ in range(6000):
-            if log.exists() and log.stat().st_size > ONE_SEGMENT:
+            if tells_of_a_segment(journal_beside(out)):
                 break
             assert process.poll() is None, "it has ended before it could be killed"
             waited.wait(0.01)
@@ -362,6 +359,12 @@ def kill(case, clip, address, folder):
     shutil.rmtree(notes)
     notes.mkdir()
     return notes, out
+
+
+def tells_of_a_segment(path):
+    """Return whether the journal of a run that goes on, which nobody else may open, says of a segment that it is done."""
+    log = path.with_name(f"{path.name}-wal")
+    return log.exists() and re.search(rb"segment \d", log.read_bytes()) is not None
 
 
 def done_pieces(out):
