@@ -42,6 +42,13 @@ SEEN = ((8, 48), (8, 96), (16, 112), (16, 224))
 """Of answers: frames, side."""
 
 
+def in_best_layouts(taken: dict[tuple[str, str], list[float]]) -> tuple[dict[str, str], dict[str, list[float]]]:
+    """Return for each contestant the layout in which it is faster, and its times there."""
+    names = dict.fromkeys(name for name, _ in taken)
+    layouts = {n: min(LAYOUTS, key=lambda one, n=n: statistics.median(taken[n, one])) for n in names}
+    return layouts, {name: taken[name, layout] for name, layout in layouts.items()}
+
+
 # Answers --------------------------------------------------------------------------------------------------------------
 
 
@@ -59,9 +66,7 @@ def answers(frames: int, side: int, rounds: int) -> dict[str, Any]:
                     began = time.process_time()
                     net(x)
                     taken.setdefault((name, layout), []).append((time.process_time() - began) * 1e3)
-    kept = {case: times[2:] for case, times in taken.items()}
-    layouts = {n: min(LAYOUTS, key=lambda one, n=n: statistics.median(kept[n, one])) for n in nets}
-    best = {name: kept[name, layout] for name, layout in layouts.items()}
+    layouts, best = in_best_layouts({case: times[2:] for case, times in taken.items()})
     return {
         "ms": {name: round(statistics.median(times), 2) for name, times in best.items()},
         "share": {
@@ -115,9 +120,7 @@ def measure(shape: tuple[int, int, int, int, int], rounds: int) -> dict[str, Any
                     began = time.process_time()
                     run(block, x, training)
                     taken.setdefault((name, layout), []).append((time.process_time() - began) * 1e3)
-        kept = {case: times[1:] for case, times in taken.items()}
-        layouts = {n: min(LAYOUTS, key=lambda one, n=n: statistics.median(kept[n, one])) for n in blocks}
-        best = {name: kept[name, layout] for name, layout in layouts.items()}
+        layouts, best = in_best_layouts({case: times[1:] for case, times in taken.items()})
         found[kind] = {
             "ms": {name: round(statistics.median(times), 2) for name, times in best.items()},
             "times": {

@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hyperframes.drivers.cuts import Cuts
 from hyperframes.drivers.journal import Journal, LockedJournalError, Safe, journal_beside, packed, remove_files
-from hyperframes.drivers.resume import carried_of, changes, facts_of, flattened, refuse_changes, take_size
+from hyperframes.drivers.resume import (
+    carried_of,
+    changes,
+    facts_of,
+    flattened,
+    refuse_changes,
+    take_size,
+    unknown_input,
+)
 from hyperframes.drivers.segment import Outcome
 from hyperframes.errors import SinkError
 
@@ -54,12 +62,8 @@ class KeptSegments:
         places = [place for sink in setup.sinks.values() if (place := sink.place()) is not None]
         self._path = journal_beside(places[0]) if places else None
         self._name = next((sink.name for sink in setup.sinks.values() if sink.place() is not None), "")
-        self._obstacle = "".join(f"{name} is not written in pieces" for name in list(unpieced)[:1])
-        for source in setup.sources.values():
-            if not source.identifiable:
-                self._obstacle = f"nothing tells whether {source.name} is the same input as before"
-        if self._path is None:
-            self._obstacle = "nothing is written to a file"
+        pieces = "".join(f"{name} is not written in pieces" for name in list(unpieced)[:1])
+        self._obstacle = "nothing is written to a file" if self._path is None else unknown_input(setup) or pieces
         self._journal: Journal | None = None
         self._run = 0
 

@@ -61,6 +61,7 @@ __all__ = [
     "journals_of",
     "refuse_changes",
     "take_size",
+    "unknown_input",
 ]
 
 _MOST_SHARE = 20
@@ -127,10 +128,7 @@ class RunJournal:
         for sink in self.setup.sinks.values():
             if not sink.resumable:
                 return f"{sink.name} cannot go on after an interruption"
-        for source in self.setup.sources.values():
-            if not source.identifiable:
-                return f"nothing tells whether {source.name} is the same input as before"
-        return "" if self.path is not None else "nothing is written to a file"
+        return unknown_input(self.setup) or ("" if self.path is not None else "nothing is written to a file")
 
     # Beginning --------------------------------------------------------------------------------------------------------
 
@@ -472,6 +470,12 @@ class RunJournal:
     def holds(self) -> bool:
         """Whether the journal tells of something to go on from."""
         return self._holds
+
+
+def unknown_input(setup: Setup) -> str:
+    """Return of which source nobody can tell whether it is the one that was read before; nothing if all can be told."""
+    unknown = (source.name for source in setup.sources.values() if not source.identifiable)
+    return next((f"nothing tells whether {name} is the same input as before" for name in unknown), "")
 
 
 def take_size(setup: Setup, size: int) -> list[str]:

@@ -38,7 +38,7 @@ def parted(out: Array, start: int, stop: int) -> Iterator[tuple[int, int, bool]]
     head = stop
     if out.nbytes >= PASSING_BYTES and out.strides[0] % LINE_BYTES == 0:
         first: int = out.__array_interface__["data"][0] // out.itemsize + start
-        head = min(stop, start - first % line + (line if first % line else 0))
+        head = min(stop, start + -first % line)
     tail = head + (stop - head) // line * line
     for left, right, past in ((start, head, False), (head, tail, True), (tail, stop, False)):
         if left < right:
