@@ -26,7 +26,29 @@ def test_devices_are_read_by_v4l2_and_motion_jpeg_by_its_own_reader():
     assert Endpoint.of("tcp://camera:1", format="mpjpeg").place.format == "mpjpeg"
 
 
+@pytest.mark.parametrize(
+    ("url", "option", "reading"),
+    [
+        ("rtsp://a/1", "timeout", None),
+        ("RTSPS://a/1", "timeout", None),
+        ("tcp://a:1", "timeout", None),
+        ("udp://127.0.0.1:1", "timeout", 7.5),
+        ("http://a/live.m3u8", "rw_timeout", 7.5),
+        ("/dev/video0", None, 7.5),
+    ],
+)
+def test_reads_that_end_by_themselves_when_nothing_comes_are_left_to_ffmpeg_where_somebody_watches(
+    url, option, reading
+):
+    endpoint = Endpoint.of(url)
+    watched, alone = (endpoint.within(7.5, watched=watched) for watched in (True, False))
+    assert (watched.timeout_seconds, alone.timeout_seconds) == ((5.0, reading), (5.0, 7.5))
+    assert watched.options == alone.options
+    assert watched.options.get(option) == (None if option is None else "7500000")
+
+
 def test_own_options_win():
+    assert Endpoint.of("rtsp://a/1", timeout="3").within(9, watched=True).options["timeout"] == "3"
     assert Endpoint.of("udp://127.0.0.1:1", fifo_size="7").place.options["fifo_size"] == "7"
 
 

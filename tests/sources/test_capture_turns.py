@@ -40,8 +40,9 @@ class Connection:
 
     rate = Fraction(30)
 
-    def __init__(self, endpoint):
+    def __init__(self, endpoint, watched):
         self.endpoint, self.script, self.closed = endpoint, queue.Queue(), threading.Event()
+        self.watched = watched
         self.stream = SimpleNamespace(time_base=Fraction(1, 1000), sample_aspect_ratio=None, codec_context=None)
 
     def put(self, *items, unix_us=None):
@@ -71,10 +72,10 @@ def made(monkeypatch):
     """Return the connections made so far; the next ones fail where the test says so."""
     connections = SimpleNamespace(all=[], refuse=[], new=threading.Semaphore(0))
 
-    def connect(endpoint, silence_seconds):
+    def connect(endpoint, silence_seconds, *, watched):
         if connections.refuse:
             raise connections.refuse.pop()
-        connections.all.append(Connection(endpoint))
+        connections.all.append(Connection(endpoint, watched))
         connections.new.release()
         return connections.all[-1]
 
@@ -120,6 +121,26 @@ def test_a_read_that_hangs_loses_its_turn_and_its_late_frame_is_never_seen(made)
     assert [f.frame_id for f in basket.frames] == [0, 1, 2]
     assert basket.named("restart") == [("reconnected", 2)]
     assert capture.status().reconnects == 1
+
+
+def test_only_one_reader_of_a_stream_may_hang_without_a_limit(made):
+    basket, clock = Basket(), ManualClock()
+    capture = _capture(made, basket, clock)
+    made.all[0].put(_frame(1))
+    basket.wait(lambda b: b.frames)
+    clock.advance(2)
+    capture.check()
+    assert made.new.acquire(timeout=10)
+    assert [one.watched for one in made.all] == [True, False]
+    made.all[0].put(END)
+    hung, newest = capture._threads
+    hung.join(10)
+    assert newest.is_alive()
+    made.all[1].put(END)
+    assert made.new.acquire(timeout=10)
+    assert made.all[2].watched, "nobody hangs any more"
+    made.all[2].put(END)
+    capture.close()
 
 
 def test_packets_without_pictures_do_not_keep_a_connection_alive(made):

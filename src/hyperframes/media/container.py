@@ -32,8 +32,8 @@ class Place:
     reopens: bool = True
     """False for pipes, which can be read once only."""
     options: dict[str, str] = field(default_factory=dict)
-    timeout_seconds: float | tuple[float, float] | None = None
-    """How long to wait for the network, or (while opening, while reading); None for files and pipes."""
+    timeout_seconds: float | tuple[float, float | None] | None = None
+    """How long to wait for the network, or (while opening, while reading); None for files, pipes and what ends by itself."""
 
     @property
     def name(self) -> str:

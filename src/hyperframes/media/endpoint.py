@@ -24,6 +24,17 @@ LOSSES: Final = (av.FFmpegError, OSError)
 
 _OPEN_SECONDS: Final = 5.0
 _NO_TIMES: Final = frozenset({"mpjpeg", "h264", "hevc", "mjpeg"})
+_WAIT_OPTION: Final = {
+    "rtsp": "timeout",
+    "rtsps": "timeout",
+    "tcp": "timeout",
+    "udp": "timeout",
+    "http": "rw_timeout",
+    "https": "rw_timeout",
+}
+"""What FFmpeg calls the longest wait for the network, in microseconds."""
+_SAYS_SILENT: Final = frozenset({"rtsp", "rtsps", "tcp"})
+"""Schemes whose reads end by themselves after that, and say why."""
 _SCHEME: Final = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
 _DEVICE: Final = re.compile(r"/dev/video\d+$")
 _MPEGTS_PROBE: Final = {"probesize": "500000", "analyzeduration": "1000000", "fpsprobesize": "0"}
@@ -64,9 +75,9 @@ class Endpoint:
         """
         if transport not in {"tcp", "udp"}:
             raise PipelineError(f"RTSP goes over 'tcp' or 'udp': got {transport!r}", got=transport)
-        scheme = _SCHEME.match(url)
-        if scheme and scheme[1].lower() != "file":
-            return cls(_network_place(url, scheme[1].lower(), transport, dict(options)), live=True)
+        scheme = _scheme_of(url)
+        if scheme and scheme != "file":
+            return cls(_network_place(url, scheme, transport, dict(options)), live=True)
         if _DEVICE.match(url):
             return cls(Place(url, format=options.pop("format", "v4l2"), options=dict(options)), live=True)
         return cls._of_file(url.removeprefix("file://"), dict(options))
@@ -89,33 +100,52 @@ class Endpoint:
         """The URL without credentials."""
         return self.place.name
 
-    def connect(self, silence_seconds: float) -> Connection:
+    def connect(self, silence_seconds: float, *, watched: bool = False) -> Connection:
         """Open the stream; a read that waits longer than `silence_seconds` fails.
+
+        Parameters
+        ----------
+        silence_seconds : float
+            Longest wait for a packet.
+        watched : bool
+            Whether somebody else looks whether pictures come. Reads of RTSP and TCP then end only where nothing at all
+            comes for so long, which is left to FFmpeg: PyAV's limit takes Python's lock at every look at the socket, and
+            makes a thread of many change its turn twice for every frame.
 
         Raises
         ------
         SourceError
             If nothing answers or what answers is no video; the message carries no credentials.
         """
-        return Connection(self, silence_seconds)
+        return Connection(self, silence_seconds, watched=watched)
+
+    def within(self, silence_seconds: float, *, watched: bool) -> Place:
+        """Return the place with its limits of time; those of the user's options stay."""
+        scheme = _scheme_of(self.place.url)
+        limits = {_WAIT_OPTION[scheme]: str(round(silence_seconds * 1e6))} if scheme in _WAIT_OPTION else {}
+        reading = None if watched and scheme in _SAYS_SILENT else silence_seconds
+        options = {**limits, **self.place.options}
+        return replace(self.place, options=options, timeout_seconds=(_OPEN_SECONDS, reading))
+
+
+def _scheme_of(url: str) -> str:
+    scheme = _SCHEME.match(url)
+    return scheme[1].lower() if scheme else ""
 
 
 def _network_place(url: str, scheme: str, transport: str, options: dict[str, str]) -> Place:
-    wait = str(round(_OPEN_SECONDS * 1e6))
     container = options.pop("format", None)
     defaults: dict[str, str] = {}
     if scheme in {"rtsp", "rtsps"}:
         # Without video only, a camera's microphone would be set up, sent and thrown away.
-        defaults = {"rtsp_transport": transport, "allowed_media_types": "video", "timeout": wait, **_RTSP_PROBE}
+        defaults = {"rtsp_transport": transport, "allowed_media_types": "video", **_RTSP_PROBE}
         if transport == "udp":
             defaults["buffer_size"] = str(1 << 20)
     elif scheme == "udp":
-        defaults = {"fifo_size": "50000", "overrun_nonfatal": "1", "timeout": wait, **_MPEGTS_PROBE}
-    elif scheme == "tcp":
-        defaults = {"timeout": wait, **_MPEGTS_PROBE}
-    elif scheme in {"http", "https"}:
-        defaults = {"rw_timeout": wait, **_MPEGTS_PROBE}
-        if urlsplit(url).path.endswith((".mjpg", ".mjpeg")):
+        defaults = {"fifo_size": "50000", "overrun_nonfatal": "1", **_MPEGTS_PROBE}
+    elif scheme in {"tcp", "http", "https"}:
+        defaults = _MPEGTS_PROBE
+        if scheme != "tcp" and urlsplit(url).path.endswith((".mjpg", ".mjpeg")):
             container = container or "mpjpeg"
     return Place(url, format=container, options={**defaults, **options})
 
@@ -123,11 +153,9 @@ def _network_place(url: str, scheme: str, transport: str, options: dict[str, str
 class Connection:
     """One open live input and its decoder, until either breaks off. For one thread; closed by it."""
 
-    def __init__(self, endpoint: Endpoint, silence_seconds: float) -> None:
+    def __init__(self, endpoint: Endpoint, silence_seconds: float, *, watched: bool = False) -> None:
         self.endpoint = endpoint
-        place = endpoint.place
-        if endpoint.live:
-            place = replace(place, timeout_seconds=(_OPEN_SECONDS, silence_seconds))
+        place = endpoint.within(silence_seconds, watched=watched) if endpoint.live else endpoint.place
         self._container, self.stream = place.open()
         self.format: str = self._container.format.name
         self.keeps_time = self.format not in _NO_TIMES

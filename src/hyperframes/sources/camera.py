@@ -281,8 +281,10 @@ class Capture:
         if not self._turn.is_mine(number):
             raise _OutOfTurnError
         self._progress.state = "opening"
+        # A read that hangs may go on for ever where it is left to the watch to notice: at most one of a stream may be so.
+        hangs = any(thread.is_alive() for thread in self._threads if thread is not threading.current_thread())
         try:
-            connection = self.endpoint.connect(_READ_SECONDS * 2**self._doubt)
+            connection = self.endpoint.connect(_READ_SECONDS * 2**self._doubt, watched=not hangs)
         except HyperframesError as error:
             return str(error), None
         with contextlib.closing(connection):
