@@ -1,9 +1,12 @@
 """What each protocol is opened with, and how breaking off is called."""
 
+import socket
+
 import av
 import pytest
 
 from hyperframes.errors import PipelineError, SourceError
+from hyperframes.media import endpoint as endpoints
 from hyperframes.media.endpoint import Endpoint, reason_of
 
 
@@ -85,4 +88,15 @@ def test_what_breaks_off_is_named_without_credentials():
 def test_nobody_there_is_an_error_without_credentials():
     with pytest.raises(SourceError, match=r"rtsp://\*\*\*@127\.0\.0\.1:1/x.*Connection refused") as caught:
         Endpoint.of("rtsp://user:secret@127.0.0.1:1/x").connect(1.0)
+    assert "secret" not in str(caught.value) + str(caught.value.source)
+
+
+@pytest.mark.parametrize("scheme", ["rtsp", "tcp", "http"])
+def test_who_answers_but_sends_no_picture_is_told_so(monkeypatch, scheme):
+    monkeypatch.setattr(endpoints, "_OPEN_SECONDS", 0.2)
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        pytest.raises(SourceError, match=r"sent no picture within 0\.2 s") as caught,
+    ):
+        Endpoint.of(f"{scheme}://user:secret@127.0.0.1:{server.getsockname()[1]}/x").connect(1.0)
     assert "secret" not in str(caught.value) + str(caught.value.source)

@@ -51,11 +51,11 @@ def copy_planes(targets: tuple[Array, ...], planes: tuple[Array, ...]) -> None:
             np.copyto(target, plane)
 
 
-def row_of(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.dtype[np.void] | None:
-    """Return a dtype that holds a row of a plane (h, w) in one element; None where planes are not to be copied by rows."""
+def row_of(shape: tuple[int, ...], dtype: np.dtype[Any], most_bytes: int) -> np.dtype[np.void] | None:
+    """Return a dtype that holds a row of a plane (h, w) in one element; None where it is no plane or larger than `most_bytes`."""
     nbytes = math.prod(shape) * dtype.itemsize
     plain = dtype.char in PLAIN and dtype.isnative
-    return _row(shape[1] * dtype.itemsize) if len(shape) == 2 and plain and 0 < nbytes <= KEPT_BYTES else None
+    return _row(shape[1] * dtype.itemsize) if len(shape) == 2 and plain and 0 < nbytes <= most_bytes else None
 
 
 @lru_cache(maxsize=256)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
@@ -11,7 +12,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import av
 
-from hyperframes.errors import PipelineError, without_credentials
+from hyperframes.errors import PipelineError, SourceError, without_credentials
 from hyperframes.media.container import Place
 
 if TYPE_CHECKING:
@@ -156,7 +157,15 @@ class Connection:
     def __init__(self, endpoint: Endpoint, silence_seconds: float, *, watched: bool = False) -> None:
         self.endpoint = endpoint
         place = endpoint.within(silence_seconds, watched=watched) if endpoint.live else endpoint.place
-        self._container, self.stream = place.open()
+        began = time.monotonic()
+        try:
+            self._container, self.stream = place.open()
+        except SourceError as error:
+            if not endpoint.live or time.monotonic() - began < _OPEN_SECONDS:
+                raise
+            # FFmpeg's words for this are "Invalid data" or "Immediate exit requested".
+            what = f"{endpoint.name!r} sent no picture within {_OPEN_SECONDS:g} s"
+            raise SourceError(what, source=place.url, hint="Is it running, and does it send video?") from error
         self.format: str = self._container.format.name
         self.keeps_time = self.format not in _NO_TIMES
         """Whether pts are the sender's: some demuxers count frames and call that time."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from hyperframes.frames import Array
 
 __all__ = ["Lender", "field_order_of", "is_direct", "picture_spec"]
+
+_KEPT_BYTES: Final = 512 << 10
+"""Planes up to this size are copied without a change of threads: decoders, which take longer, work meanwhile anyhow."""
 
 
 def picture_spec(stream: Any, frame: Any, rate: Fraction | None = None) -> FrameSpec:
@@ -71,7 +74,7 @@ class Lender:
         )
         self._reshape = None if direct else Reshaper(spec.pixel_format, spec.height, spec.width)
         self._view = Views(spec.pixel_format, spec.height, spec.width)
-        rows = [row_of(shape, spec.dtype) for shape in spec.shapes] if direct else []
+        rows = [row_of(shape, spec.dtype, _KEPT_BYTES) for shape in spec.shapes] if direct else []
         self._rows = [row for row in rows if row is not None] if None not in rows else []
 
     def fits(self, frame: Any) -> bool:
