@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hyperframes.drivers.awake_lock import AwakeLock
@@ -43,19 +44,24 @@ class Thinning:
 
 
 class Room:
-    """Where writers wait for memory to be given back."""
+    """Where writers wait for memory to be given back.
+
+    One is woken at a time, who wakes the next before it looks again: all of them at once would stand in line for Python's
+    lock, and each change of threads there costs more than a frame does.
+    """
 
     def __init__(self) -> None:
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        self._waiting: deque[tuple[int, threading.Lock]] = deque()  # in the order of what they have seen
         self.count = 0
         """How often memory was given back."""
         self.is_open = False
 
     def freed(self) -> None:
         """Take note that memory was given back."""
-        with self._changed:
+        with self._lock:
             self.count += 1
-            self._changed.notify_all()
+            self._wake_next()
 
     def open(self) -> None:
         """Let nobody wait any more."""
@@ -64,8 +70,19 @@ class Room:
 
     def wait(self, seen: int) -> None:
         """Wait until memory was given back more than `seen` times."""
-        with self._changed:
-            self._changed.wait_for(lambda: self.count > seen or self.is_open)
+        bell = threading.Lock()
+        bell.acquire()
+        with self._lock:
+            if self.count > seen or self.is_open:
+                return
+            self._waiting.append((seen, bell))
+        bell.acquire()
+        with self._lock:
+            self._wake_next()
+
+    def _wake_next(self) -> None:
+        if self._waiting and self._waiting[0][0] < self.count:
+            self._waiting.popleft()[1].release()
 
 
 class Host(Protocol):
