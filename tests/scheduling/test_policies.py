@@ -1,5 +1,8 @@
 import random
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from hyperframes.scheduling.policies import LazyHeap, ReadyQueue, Turns
 from hyperframes.scheduling.state import IdRanges
 
@@ -43,7 +46,57 @@ def test_the_turns_of_an_ended_stream_are_forgotten():
     turns.serve(turns.lane(0, "a"))
     turns.serve(turns.lane(1, "b"))
     turns.forget("a")
-    assert (turns.last((0, "a")), turns.last((1, "b"))) == (0, 2)
+    assert (turns.of((0, "a")), turns.of((1, "b"))) == (0, 1)
+
+
+def test_streams_that_wait_for_the_same_turn_go_in_the_order_in_which_they_came():
+    queue = ReadyQueue(lambda item: True, Turns(fair=True))
+    order = [2, 10, 1, 11, 0]
+    for _ in range(3):  # also once every stream has had turns
+        for stream in order:
+            queue.push(0, f"cam{stream}", (0,), stream)
+        assert [queue.pop() for _ in order if queue.peek()] == order
+
+
+def test_a_stream_that_comes_back_has_no_turns_saved_up():
+    queue = ReadyQueue(lambda item: True, Turns(fair=True))
+    for item in range(6):
+        queue.push(0, "busy", (item,), "busy")
+    for _ in range(4):
+        assert queue.peek()
+        queue.pop()
+    for item in range(4):
+        queue.push(0, "back", (item,), "back")
+    assert [queue.pop() for _ in range(6) if queue.peek()] == ["back", "busy", "back", "busy", "back", "back"]
+
+
+@given(
+    st.lists(
+        st.one_of(st.tuples(st.integers(0, 1), st.sampled_from("abcd")), st.just("serve")), min_size=1, max_size=120
+    )
+)
+def test_streams_that_wait_all_the_time_get_as_many_turns_as_each_other(steps):
+    queue = ReadyQueue(lambda item: True, Turns(fair=True))
+    waiting: dict[tuple[int, str], list[int]] = {}
+    since: dict[frozenset, dict] = {}  # of each two of one priority: what each got since both wait
+    for number, step in enumerate(steps):
+        if step != "serve":
+            queue.push(*step, (number,), (step, number))
+            waiting.setdefault(step, []).append(number)
+        elif waiting:
+            assert queue.peek()
+            lane, item = queue.pop()
+            assert lane[0] == max(priority for priority, _ in waiting), "the highest priority first"
+            assert item == waiting[lane].pop(0), "a stream's own in order"
+            for pair, got in since.items():
+                got[lane] = got.get(lane, 0) + (lane in pair)
+            if not waiting[lane]:
+                del waiting[lane]
+        pairs = {frozenset((a, b)) for a in waiting for b in waiting if a < b and a[0] == b[0]}
+        since = {pair: since.get(pair, {}) for pair in pairs}
+        for pair, got in since.items():
+            first, second = (got.get(lane, 0) for lane in pair)
+            assert abs(first - second) <= 1
 
 
 def test_ranges_of_ids_are_a_set():

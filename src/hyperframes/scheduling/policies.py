@@ -18,7 +18,7 @@ __all__ = ["POLICIES", "LazyHeap", "OnError", "Rank", "ReadyQueue", "Turns", "po
 Item = TypeVar("Item")
 Key = tuple[Any, ...]
 Rank = tuple[int, int, Key]
-"""Lower goes first: minus priority, when its stream was served last, the policy's key."""
+"""Lower goes first: minus priority, the turn of its stream, the policy's key."""
 Lane = tuple[int, str]
 
 POLICIES: dict[str, Callable[[Task, float, int], Key]] = {
@@ -118,44 +118,55 @@ class LazyHeap(Generic[Item]):
 
 
 class Turns:
-    """When each stream was served last, so that streams of equal priority take turns."""
+    """Whose turn it is among streams of equal priority: start-time fair queueing (Goyal, Vin and Cheng 1996) with tasks of one length.
 
-    __slots__ = ("_clock", "_served", "fair")
+    A stream that waits has the number of its turn; whoever has the lowest is served, and waits for one turn more then. A stream
+    that comes back gets the number of the turn that is being served: what it left out is not kept for it, and those who
+    wait for the same turn are served in the order in which they came.
+    """
+
+    __slots__ = ("_now", "_turns", "fair")
 
     def __init__(self, *, fair: bool) -> None:
         self.fair = fair
-        self._served: dict[Lane, int] = {}
-        self._clock = 0
+        self._turns: dict[Lane, int] = {}
+        self._now: dict[int, int] = {}  # the turn being served, by priority
 
     def lane(self, priority: int, stream: str) -> Lane:
         """Return which queue a task waits in: one a priority, and one a stream where streams take turns."""
         return priority, stream if self.fair else ""
 
-    def last(self, lane: Lane) -> int:
-        """Return when `lane` was served last; 0 for never."""
-        return self._served.get(lane, 0)
+    def of(self, lane: Lane) -> int:
+        """Return the turn that `lane` has."""
+        return self._turns.get(lane, 0)
+
+    def join(self, lane: Lane) -> int:
+        """Note that `lane` begins to wait; return its turn."""
+        turn = self._turns[lane] = max(self._turns.get(lane, 0), self._now.get(lane[0], 0))
+        return turn
 
     def serve(self, lane: Lane) -> None:
         """Note that `lane` is served now."""
         if self.fair:
-            self._clock += 1
-            self._served[lane] = self._clock
+            turn = self._now[lane[0]] = self._turns.get(lane, 0)
+            self._turns[lane] = turn + 1
 
     def forget(self, stream: str) -> None:
         """Let a stream go that has ended."""
-        for lane in [lane for lane in self._served if lane[1] == stream]:
-            del self._served[lane]
+        for lane in [lane for lane in self._turns if lane[1] == stream]:
+            del self._turns[lane]
 
 
 class ReadyQueue(Generic[Item]):
     """Ready tasks: higher priority first, streams of one priority in turns, inside a stream by the policy's key."""
 
-    __slots__ = ("_alive", "_lanes", "_order", "_spare", "_turns")
+    __slots__ = ("_alive", "_came", "_lanes", "_order", "_spare", "_turns")
 
     def __init__(self, alive: Callable[[Item], bool], turns: Turns) -> None:
         self._alive, self._turns = alive, turns
         self._lanes: dict[Lane, LazyHeap[Item]] = {}
-        self._order: list[tuple[int, int, Lane]] = []  # (-priority, served, lane), each lane of _lanes once
+        self._order: list[tuple[int, int, int, Lane]] = []  # (-priority, turn, came, lane), each lane of _lanes once
+        self._came = 0  # lanes that have begun to wait for a turn
         self._spare: list[LazyHeap[Item]] = []  # empty ones: lanes come and go with every item where there are many
 
     def __len__(self) -> int:
@@ -168,26 +179,30 @@ class ReadyQueue(Generic[Item]):
         heap = self._lanes.get(lane)
         if heap is None:
             heap = self._lanes[lane] = self._spare.pop() if self._spare else LazyHeap(self._alive)
-            heapq.heappush(self._order, (-priority, self._turns.last(lane), lane))
+            heapq.heappush(self._order, self._waits(lane, self._turns.join(lane)))
         heap.push(key, item)
 
     def peek(self) -> Rank | None:
         """Return the rank of the first living item; None when there is none."""
         order = self._order
         while order:
-            minus_priority, served, lane = order[0]
+            minus_priority, turn, _, lane = order[0]
             first = self._lanes[lane].peek()
             if first is None:
                 heapq.heappop(order)
                 self._spare.append(self._lanes.pop(lane))
-            elif served != self._turns.last(lane):  # served through another queue since
-                heapq.heapreplace(order, (minus_priority, self._turns.last(lane), lane))
+            elif turn != self._turns.of(lane):  # it was served since
+                heapq.heapreplace(order, self._waits(lane, self._turns.of(lane)))
             else:
-                return minus_priority, served, first[0]
+                return minus_priority, turn, first[0]
         return None
 
     def pop(self) -> Item:
         """Take out the item whose rank `peek` returned."""
-        lane = self._order[0][2]
+        lane = self._order[0][3]
         self._turns.serve(lane)
         return self._lanes[lane].pop()
+
+    def _waits(self, lane: Lane, turn: int) -> tuple[int, int, int, Lane]:
+        self._came += 1
+        return -lane[0], turn, self._came, lane

@@ -591,8 +591,8 @@ class Scheduler:
 
     def _rank(self, work: Work) -> Rank:
         sealed = work.life.sealed
-        served = self._turns.last(self._turns.lane(sealed.priority, sealed.stream))
-        return -sealed.priority, served, self._key(work.task, sealed.cost, work.order)
+        turn = self._turns.of(self._turns.lane(sealed.priority, sealed.stream))
+        return -sealed.priority, turn, self._key(work.task, sealed.cost, work.order)
 
     def _begin(self, work: Work) -> None:
         life = work.life
