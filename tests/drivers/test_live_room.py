@@ -1,5 +1,6 @@
 """Where writers wait for memory: every one of them gets to look, one after the other."""
 
+import signal
 import threading
 
 import pytest
@@ -73,3 +74,41 @@ def test_memory_that_comes_back_all_the_time_leaves_nobody_behind():
         room.freed()
         ended += left.acquire(timeout=0.0005)
     assert looks == [200] * 8
+
+
+def test_a_writer_whose_wait_is_broken_off_leaves_the_others_their_turn():
+    room = Room()
+
+    def interrupt(*_):
+        raise InterruptedError("broken off")
+
+    def break_off():
+        while not room._waiting:
+            threading.Event().wait(0.001)
+        threads.extend(_waiting_after(room))
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)
+
+    threads, before = [], signal.signal(signal.SIGUSR1, interrupt)
+    helper = threading.Thread(target=break_off)
+    try:
+        helper.start()
+        with pytest.raises(InterruptedError, match="broken off"):
+            room.wait(room.count)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    helper.join(10)
+    room.freed()
+    for thread in threads:
+        thread.join(10)
+    assert len(threads) == 3
+    assert not any(thread.is_alive() for thread in threads)
+
+
+def _waiting_after(room):
+    """Return three writers that wait behind the one that is there."""
+    threads = [threading.Thread(target=room.wait, args=(room.count,), daemon=True) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    while len(room._waiting) < 4:
+        threading.Event().wait(0.001)
+    return threads

@@ -76,9 +76,15 @@ class Room:
             if self.count > seen or self.is_open:
                 return
             self._waiting.append((seen, bell))
-        bell.acquire()
-        with self._lock:
-            self._wake_next()
+        try:
+            bell.acquire()
+        except BaseException:  # by a signal: nobody may wake who is gone
+            with self._lock:
+                self._waiting = deque(one for one in self._waiting if one[1] is not bell)
+            raise
+        finally:
+            with self._lock:
+                self._wake_next()
 
     def _wake_next(self) -> None:
         if self._waiting and self._waiting[0][0] < self.count:
