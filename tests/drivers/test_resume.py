@@ -159,6 +159,16 @@ def interrupt(case, folder, *, frames=40, **options):
 
 
 @pytest.mark.slow
+def test_a_chunk_that_was_being_written_when_the_process_was_killed_leaves_nothing_behind(tmp_path, whole):
+    write_input(tmp_path)
+    interrupt("planes", tmp_path)
+    (chunk,) = {path.parent for path in tmp_path.glob(".out.zarr.part/v/c/0/0/0")}
+    (chunk / "0.7a36a1e8c58d4c01ac25be15b71731fd.partial").write_bytes(b"half")
+    go_on("planes", tmp_path)
+    assert contents(tmp_path) == whole("planes")[0]
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ["npy", "sequential", "several"])
 def test_a_cancelled_run_keeps_what_is_whole_and_goes_on(case, tmp_path, whole):
     write_input(tmp_path)
