@@ -9,7 +9,8 @@ from hyperframes.drivers.station import Room
 
 
 def _waiting(room, number, *, looks=1):
-    """Start `number` writers that look for room `looks` times; return their threads once all of them wait."""
+    """Start `number` more writers that look for room `looks` times; return their threads once all of them wait."""
+    before = len(room._waiting)
     seen = [threading.Event() for _ in range(number)]
 
     def wait(begun):
@@ -22,7 +23,7 @@ def _waiting(room, number, *, looks=1):
     for thread, begun in zip(threads, seen, strict=True):
         thread.start()
         assert begun.wait(10)
-    while len(room._waiting) < number:
+    while len(room._waiting) < before + number:
         threading.Event().wait(0.001)
     return threads
 
@@ -85,7 +86,7 @@ def test_a_writer_whose_wait_is_broken_off_leaves_the_others_their_turn():
     def break_off():
         while not room._waiting:
             threading.Event().wait(0.001)
-        threads.extend(_waiting_after(room))
+        threads.extend(_waiting(room, 3))
         signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)
 
     threads, before = [], signal.signal(signal.SIGUSR1, interrupt)
@@ -102,13 +103,3 @@ def test_a_writer_whose_wait_is_broken_off_leaves_the_others_their_turn():
         thread.join(10)
     assert len(threads) == 3
     assert not any(thread.is_alive() for thread in threads)
-
-
-def _waiting_after(room):
-    """Return three writers that wait behind the one that is there."""
-    threads = [threading.Thread(target=room.wait, args=(room.count,), daemon=True) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    while len(room._waiting) < 4:
-        threading.Event().wait(0.001)
-    return threads

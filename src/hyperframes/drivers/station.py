@@ -70,11 +70,11 @@ class Room:
 
     def wait(self, seen: int) -> None:
         """Wait until memory was given back more than `seen` times."""
-        bell = threading.Lock()
-        bell.acquire()
         with self._lock:
             if self.count > seen or self.is_open:
                 return
+            bell = threading.Lock()
+            bell.acquire()
             self._waiting.append((seen, bell))
         try:
             bell.acquire()

@@ -271,9 +271,7 @@ class ZarrSink(Sink):
         except (OSError, ValueError, KeyError):  # metadata that was being written when the process was killed
             return None
         self._staged = self._staging(resume=True)
-        for left in folder.rglob(
-            "*.partial"
-        ):  # zarr's own, of a chunk that was being written when the process was killed
+        for left in folder.rglob("*.partial"):  # what zarr was writing when the process was killed
             left.unlink()
         self._pending = [[] for _ in self._arrays]
         self._num_frames = self._num_written = self._num_synced = frames
