@@ -254,6 +254,16 @@ def test_the_version_follows_the_code_and_the_values_it_was_made_with():
     assert operator(np.negative).version == 1
 
 
+def test_a_name_that_gets_its_value_later_does_not_stand_in_the_way():
+    def frame_of(f):
+        return later(f)
+
+    made = operator(frame_of)
+    later = np.negative
+    assert made.function is frame_of
+    assert operator(frame_of).version == made.version  # functions are no plain values
+
+
 def undecorated(frames):
     return frames[2:]
 

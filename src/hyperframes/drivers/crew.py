@@ -46,6 +46,11 @@ class ThreadCrew:
         """Run `task` after those before it."""
         self._results.put(task)
 
+    @property
+    def inside(self) -> bool:
+        """Whether one of these threads asks."""
+        return threading.current_thread() in {*self._threads, *(worker.thread for worker in self._workers.values())}
+
     def wait(self, event: threading.Event, timeout: float | None) -> bool:
         """Wait until the coordinator says that it is over; return whether it is."""
         return event.wait(timeout)

@@ -71,6 +71,11 @@ class Crew(Protocol):
         """Run `task` where results are handed over, one after the other."""
         ...
 
+    @property
+    def inside(self) -> bool:
+        """Whether it is one of these who asks: they are waited for, and cannot wait for the end themselves."""
+        ...
+
     def wait(self, event: threading.Event, timeout: float | None) -> bool:
         """Wait until the coordinator sets `event`; return whether it has."""
         ...
@@ -401,7 +406,7 @@ class Dispatch:
             entry.job.buffers[port] = Buffer(made, *core)
         self._timed((entry,), partial(self._run_one, entry, worker))
         if entry.error is None:
-            self._crew.deliver(partial(hand_over, entry))
+            self._crew.deliver(partial(self._hand, entry, hand_over))
         self._bring(partial(self._first_done, entry))
         self._attend()
 
@@ -630,11 +635,16 @@ class Dispatch:
 
     def _deliver(self, entry: Entry) -> None:
         """Hand the results over; this is the delivering thread."""
+        self._hand(entry, self._hand_over)
+        self._bring(partial(self._delivered, entry))
+        self._attend()
+
+    def _hand(self, entry: Entry, hand_over: Callable[[Entry], None]) -> None:
+        """Hand results over; what goes wrong, other than in callbacks, is a bug that must end the run."""
         try:
-            self._hand_over(entry)
-        finally:
-            self._bring(partial(self._delivered, entry))
-            self._attend()
+            hand_over(entry)
+        except Exception as error:  # noqa: BLE001 - raised again where it ends the run, not only this thread
+            self._bring(partial(_again, error))
 
     def _delivered(self, entry: Entry) -> None:
         self.handing_over -= 1
@@ -677,6 +687,10 @@ class Dispatch:
         if slab is not None and entry.slabs is not None and not entry.released:
             entry.released = True
             entry.slabs.release(slab)
+
+
+def _again(error: Exception) -> None:
+    raise error
 
 
 def _by_plan(entries: list[Entry]) -> list[list[Entry]]:

@@ -35,6 +35,11 @@ class Feeder(Protocol):
         """Whether it may still bring frames."""
         ...
 
+    @property
+    def inside(self) -> bool:
+        """Whether the thread that brings frames asks."""
+        ...
+
     def start(self) -> None:
         """Begin."""
         ...
@@ -74,6 +79,11 @@ class Camera:
     def running(self) -> bool:
         """Whether it may still bring frames."""
         return not self._station.over and self.capture.status().state != "ended"
+
+    @property
+    def inside(self) -> bool:
+        """Whether the thread that brings frames asks: it calls nothing of others."""
+        return False
 
     def start(self) -> None:
         """Begin."""
@@ -126,6 +136,11 @@ class Replay:
         """Whether it may still bring frames."""
         return self._thread.is_alive()
 
+    @property
+    def inside(self) -> bool:
+        """Whether the thread that brings frames asks: what it iterates over may."""
+        return threading.current_thread() is self._thread
+
     def start(self) -> None:
         """Begin."""
         self._thread.start()
@@ -151,8 +166,8 @@ class Replay:
                 finally:
                     if source is not self._what:
                         source.close()
-        except Exception as error:  # noqa: BLE001 - the stream ends and says why; the others go on
-            reason = f"failed: {error}"
+        except BaseException as error:  # noqa: BLE001 - the stream ends and says why, the others go on; also sys.exit()
+            reason = f"failed: {str(error) or type(error).__name__}"
         self._station.end(reason)
 
     def _bring(self, frames: Iterator[Frame], rate: Fraction | None) -> None:

@@ -14,7 +14,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from hyperframes.drivers.live_plans import Plans
 from hyperframes.drivers.live_results import HandingOver, LiveResult
 from hyperframes.drivers.live_resuming import Resuming
 from hyperframes.drivers.live_tempo import Tempo
+from hyperframes.drivers.pushed import is_like, planes_of, spec_of, stamp_of
 from hyperframes.drivers.station import Room, Station, Thinning
 from hyperframes.errors import FrameError, PipelineError, without_credentials
 from hyperframes.frames import FrameSpec, Spec, copy_planes
@@ -175,12 +176,13 @@ class LiveRuntime:
         self._handing_over = HandingOver(on_result, self.now_ns, self._tell, provisional=provisional)
         self._unix_offset_ns = time.time_ns() - time.monotonic_ns() if clock is None else 0
         self._crew: Crew = crew or ThreadCrew()
-        self._sources = _named(sources)
+        self._sources = {name: _Asked(what) for name, what in _named(sources).items()}
         self._coordinator = Coordinator(self.now_ns, self._look_around, self._goes_on, self._failed)
         self.attend, self.brought = self._coordinator.attend, self._coordinator.calls
         self._stations: dict[str, Station] = {}
         self._feeders: dict[str, Feeder] = {}
-        self._lock = threading.Lock()  # held to add a stream; no other is taken under it
+        self._lock = threading.Lock()  # held to add a stream and to change the state; no other is taken under it
+        self._stopping = threading.Lock()  # held by the one who waits for the end
         self._dispatch: Dispatch | None = None
         self._instants: Instants | None = None
         self._instants_lock = AwakeLock()
@@ -217,10 +219,10 @@ class LiveRuntime:
         self._began_ns = self.now_ns()
         self._tell("began", run=self.id, settings=self.settings())
         self._crew.begin(lambda wait: self._coordinator.turn(wait=wait))
-        stations = {name: self._add(name, 0) for name in self._sources}  # all of them, before the first frame comes
+        asked = [(self._add(name, one.priority, one.epoch), one) for name, one in self._sources.items()]
         self._work_off()
-        for name, station in stations.items():
-            self._capture(station, self._sources[name], {"pace": self.pace})
+        for station, one in asked:  # all of them are there before the first frame comes
+            self._capture(station, one.what, one.options)
         return self
 
     def _work_off(self) -> None:
@@ -248,8 +250,9 @@ class LiveRuntime:
 
     @property
     def warnings(self) -> list[str]:
-        """What users should know: what could not be resumed."""
-        return self._resuming.warnings
+        """What users should know: what could not be resumed, and observers that failed."""
+        failed = [f"an observer failed and was left out: {error}" for _, error in self._observers.failures]
+        return [*self._resuming.warnings, *failed]
 
     def stop(self, *, drain: bool = True, timeout: float | None = 10.0) -> dict[str, Any]:
         """Stop, and return the last stats.
@@ -261,17 +264,31 @@ class LiveRuntime:
             ``cancelled``; what runs is finished and handed over.
         timeout : float, optional
             Seconds to drain at most; what is left then is given up.
+
+        Notes
+        -----
+        Callbacks, operators and sources may call it, too, which are waited for: then nothing more is taken, the stats of
+        that moment are returned, and whoever else calls `stop` (or leaves the ``with``) waits for the end.
         """
-        if self._state == "new":
-            self._state = "stopped"
-        if self._state == "stopped":
-            return self.stats()
-        self._state = "draining"
+        with self._lock:
+            if self._state in {"new", "stopped"}:
+                self._state = "stopped"
+                return self.stats()
+            self._state = "draining"
         for feeder in tuple(self._feeders.values()):
             feeder.stop()
         if not drain:
             self._coordinator.post(partial(self._cancel, "stopped"))
             self._let_go()
+        if self._crew.inside or any(feeder.inside for feeder in tuple(self._feeders.values())):
+            return self.stats()  # whoever is waited for cannot wait
+        with self._stopping:
+            return self._stop(timeout)
+
+    def _stop(self, timeout: float | None) -> dict[str, Any]:
+        """Wait for all that is on its way, and end; one thread at a time, and only the first has something to do."""
+        if self._state == "stopped":
+            return self.stats()
         for feeder in tuple(self._feeders.values()):
             feeder.join()
         for station in tuple(self._stations.values()):
@@ -313,7 +330,7 @@ class LiveRuntime:
     # Streams ----------------------------------------------------------------------------------------------------------
 
     def add_source(self, name: str, what: Any, *, priority: int = 0, epoch: int = 0, **options: Any) -> None:
-        """Begin to capture one more stream.
+        """Begin to capture one more stream; before the start: with it.
 
         Parameters
         ----------
@@ -328,10 +345,15 @@ class LiveRuntime:
         **options
             For replayed ones `pace` and `rate`; for cameras those of `hyperframes.sources.camera.Capture`.
         """
-        self._capture(self._add(name, priority, epoch), what, {"pace": self.pace, **options})
+        if self._state != "new":
+            self._capture(self._add(name, priority, epoch), what, options)
+        elif name in self._sources:
+            raise _is_there(name)
+        else:
+            self._sources[name] = _Asked(what, priority, epoch, options)
 
-    def _capture(self, station: Station, what: Any, options: dict[str, Any]) -> None:
-        feeder = feeder_for(what, station, options, unix_ns=self.unix_ns)
+    def _capture(self, station: Station, what: Any, options: Mapping[str, Any]) -> None:
+        feeder = feeder_for(what, station, {"pace": self.pace, **options}, unix_ns=self.unix_ns)
         self._feeders[station.name] = feeder
         feeder.start()
 
@@ -370,18 +392,23 @@ class LiveRuntime:
             The sender's number.
         timestamp : float, optional
             When it was taken, in seconds of the sender's clock; default: now.
+
+        Raises
+        ------
+        FrameError
+            If the frame, its number or its time is none; it was not counted then.
+        PipelineError
+            If the run does not take frames: it was not started, or it stops.
         """
+        planes = planes_of(frame)
+        number, capture_ns = stamp_of(stream, frame_id, timestamp)
         station = self._stations.get(stream)
-        if station is None or station.over:
-            if self._state not in {"new", "running"}:
-                raise PipelineError(f"the live run is {self._state}: it takes no frames")
-            station = self._add(stream, 0)
-        planes = (frame,) if isinstance(frame, np.ndarray) else tuple(frame)
-        spec = station.spec
-        if spec is None or spec.dtype != planes[0].dtype or spec.shapes != tuple(plane.shape for plane in planes):
-            station.open(_spec_of(planes), rate=None)
-        capture_ns = None if timestamp is None else round(timestamp * 1e9)
-        slot = station.slot(frame_id=frame_id, capture_ns=capture_ns, arrival_ns=self.unix_ns())
+        if station is None or station.over or station.spec is None or not is_like(station.spec, planes):
+            spec = spec_of(planes)
+            if station is None or station.over:
+                station = self._add(stream, 0)
+            station.open(spec, rate=None)
+        slot = station.slot(frame_id=number, capture_ns=capture_ns, arrival_ns=self.unix_ns())
         if slot is None:
             return False
         copy_planes(slot, planes)
@@ -402,11 +429,15 @@ class LiveRuntime:
 
     def _add(self, name: str, priority: int, epoch: int = 0) -> Station:
         with self._lock:
-            if self._state not in {"new", "running"}:
-                raise PipelineError(f"the live run is {self._state}: it takes no more sources")
+            if self._state == "new":
+                raise PipelineError(
+                    "the live run was not started: it takes no streams yet", hint="Call start(), or use it in a with."
+                )
+            if self._state != "running":
+                raise PipelineError(f"the live run is {self._state}: it takes no frames and no streams any more")
             old = self._stations.get(name)
             if old is not None and not old.over:
-                raise PipelineError(f"a source named {name!r} is there already", got=name, hint="Remove it first.")
+                raise _is_there(name)
             spatial = self.packing.kind != "temporal"
             shared = self._instants_lock if spatial else None
             station = Station(name, self, priority=priority, shared=shared, room=self._room if spatial else None)
@@ -765,6 +796,8 @@ class LiveRuntime:
         self._coordinator.post(self._last_stream)
 
     def _last_stream(self) -> None:
+        if self._ended:  # by a stop that was interrupted
+            return
         self._ended = True
         if self._dispatch is not None:
             self._dispatch.end()
@@ -829,7 +862,7 @@ class LiveRuntime:
             "join": self._join,
             "stages": [stage.name for stage in self.pipeline.stages],
             "record": "" if self._recorder is None else str(self._recorder.folder),
-            "sources": {name: _named_source(what) for name, what in self._sources.items()},
+            "sources": {name: _named_source(one.what) for name, one in self._sources.items()},
         }
 
     def stats(self) -> dict[str, Any]:
@@ -893,6 +926,19 @@ class LiveRuntime:
             self._observers.observe({"kind": kind, "ns": now, "unix_ns": now + self._unix_offset_ns, **fields})
 
 
+class _Asked(NamedTuple):
+    """A source that the run begins with."""
+
+    what: Any
+    priority: int = 0
+    epoch: int = 0
+    options: Mapping[str, Any] = {}
+
+
+def _is_there(name: str) -> PipelineError:
+    return PipelineError(f"a source named {name!r} is there already", got=name, hint="Remove it first.")
+
+
 def _named(sources: Any) -> dict[str, Any]:
     """Return sources by name: mappings as they are, others are called ``cam0``, ``cam1``, ..."""
     if sources is None:
@@ -905,9 +951,3 @@ def _named(sources: Any) -> dict[str, Any]:
 
 def _named_source(what: Any) -> str:
     return without_credentials(what) if isinstance(what, str) else type(what).__name__
-
-
-def _spec_of(planes: tuple[Array, ...]) -> FrameSpec:
-    if len(planes) == 1:
-        return FrameSpec.array(planes[0].shape, planes[0].dtype)
-    return FrameSpec(tuple(plane.shape for plane in planes), planes[0].dtype)

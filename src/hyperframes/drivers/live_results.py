@@ -130,7 +130,7 @@ class HandingOver:
                 for callback in callbacks:
                     try:
                         callback(result)
-                    except Exception as error:  # noqa: BLE001 - a callback's fault is its own
+                    except BaseException as error:  # noqa: BLE001 - a callback's fault is its own, also sys.exit()
                         self._raised(error)
         if self._provisional:
             self._handed[stations[0].name] = (entry.epoch, header.core[1])
@@ -152,15 +152,16 @@ class HandingOver:
             for callback in self._callbacks:
                 try:
                     callback(result)
-                except Exception as error:  # noqa: BLE001 - a callback's fault is its own
+                except BaseException as error:  # noqa: BLE001 - a callback's fault is its own, also sys.exit()
                     self._raised(error)
 
-    def _raised(self, error: Exception) -> None:
+    def _raised(self, error: BaseException) -> None:
         """Count what a callback raised, and tell it."""
         self.errors += 1
         if self.errors & (self.errors - 1) == 0:  # 1, 2, 4, 8, ...: no storm of warnings
             times = "" if self.errors == 1 else f" ({self.errors} times so far)"
-            self._tell("warning", message=f"on_result raised {type(error).__name__}: {error}{times}")
+            said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            self._tell("warning", message=f"on_result raised {said}{times}")
 
 
 def _callbacks(on_result: Any) -> tuple[Callable[[LiveResult], Any], ...]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from hyperframes.drivers.awake_lock import AwakeLock
 from hyperframes.drivers.ledger import Account
+from hyperframes.drivers.pushed import MOST, check_stamp
 from hyperframes.errors import FrameError
 from hyperframes.packing import LIVE_TIME_BASE, ClockFit, Instants, Sequencer, Series
 from hyperframes.packing.assemble import SPATIAL_LEAST_NS, USUAL_PERIOD_NS
@@ -274,6 +275,10 @@ class Station:
 
     def slot(self, *, frame_id: int | None, capture_ns: int | None, arrival_ns: int) -> tuple[Array, ...] | None:
         """Return where the next frame goes; see `Inlet.slot`."""
+        if (frame_id is not None and not 0 <= frame_id < MOST) or (
+            capture_ns is not None and not -MOST < capture_ns < MOST
+        ):
+            check_stamp(self.name, frame_id, capture_ns)
         now_ns = self._now_ns()
         with self.lock:
             if self._writing:

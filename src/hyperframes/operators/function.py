@@ -377,10 +377,18 @@ def code_checksum(function: Function) -> int:
     code = getattr(function, "__code__", None)
     if code is None:
         return 1
-    cells = [cell.cell_contents for cell in function.__closure__ or ()]
+    cells = [value for cell in function.__closure__ or () for value in _held_by(cell)]
     values = [*(function.__defaults__ or ()), *cells]
     plain = [repr(value) for value in values if isinstance(value, int | float | str | bool | None)]
     return zlib.crc32(f"{_code_text(code)} {plain}".encode())
+
+
+def _held_by(cell: types.CellType) -> tuple[Any, ...]:
+    """Return what a cell holds; nothing where the name gets its value later."""
+    try:
+        return (cell.cell_contents,)
+    except ValueError:
+        return ()
 
 
 def _code_text(code: types.CodeType) -> str:

@@ -55,8 +55,8 @@ class Inlet(Protocol):
         Parameters
         ----------
         frame_id : int or None
-            The sender's number of the frame; None: frames are counted here. A number that runs back, by more than
-            reordering explains, begins a new epoch.
+            The sender's number of the frame, from 0 to 2**62 - 1; None: frames are counted here. A number that runs
+            back, by more than reordering explains, begins a new epoch.
         capture_ns : int or None
             When the frame was taken: Unix nanoseconds of the sender's clock; None where it does not tell.
         arrival_ns : int

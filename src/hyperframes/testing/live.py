@@ -53,6 +53,8 @@ class VirtualCrew:
         self._turn: Callable[[bool], bool] = lambda wait: False
         self._handed_over_ns = 0
         self.running = False
+        self.inside = False
+        """Whether a task or a callback is being run."""
 
     def begin(self, turn: Callable[[bool], bool]) -> None:
         """Take the coordinator's turn."""
@@ -66,7 +68,7 @@ class VirtualCrew:
     def hand(self, worker: int, task: Callable[[], None], entries: tuple[Entry, ...]) -> None:
         """Run `task` when its service time is over; at once where it has no hyperframes."""
         if not entries:
-            task()
+            self._do(task)
             return
         self._at(self.clock.now_ns() + round(self._service(entries) * 1e9), task)
 
@@ -85,7 +87,12 @@ class VirtualCrew:
             self.running = self._turn(False) and self.running
             if not self._tasks or self._tasks[0][0] > self.clock.now_ns():
                 return
-            heapq.heappop(self._tasks)[2]()
+            self._do(heapq.heappop(self._tasks)[2])
+
+    def _do(self, task: Callable[[], None]) -> None:
+        before, self.inside = self.inside, True
+        task()
+        self.inside = before
 
     def advance(self, seconds: float, *, step: float = 0.001) -> None:
         """Let time pass in steps, at the latest when something is due."""

@@ -1,0 +1,254 @@
+"""Who stops a live run, from where, and what it takes from whom: nobody waits for ever, and nothing is lost in silence."""
+
+import sys
+import threading
+
+import numpy as np
+import pytest
+from tests.drivers.live_runs import Run, check_ledger, picture
+
+import hyperframes as hf
+
+PATIENCE = 20
+"""Seconds after which a run counts as hanging."""
+
+
+def ended(act):
+    """Return what `act` returns, or fail if it does not within reason."""
+    got = []
+    thread = threading.Thread(target=lambda: got.append(act()), daemon=True)
+    thread.start()
+    thread.join(PATIENCE)
+    assert not thread.is_alive(), "it hangs"
+    return got[0]
+
+
+def push_all(live, frames=12):
+    """Push frames until the run takes no more; return how many it took."""
+    for number in range(frames):
+        try:
+            live.feed("cam0", picture(number), frame_id=number)
+        except hf.PipelineError:
+            return number
+    return frames
+
+
+def test_a_callback_may_stop_the_run():
+    results = []
+
+    def enough(result):
+        results.append(result.frame_id)
+        if result.frame_id == 3:
+            live.stop()
+
+    live = hf.LiveRuntime(packing=hf.Packing(size=2), on_result=enough, when_full="block").start()
+    pushed = push_all(live)
+    stats = ended(live.stop)
+    check_ledger(stats)
+    assert stats["in_flight"] == 0
+    assert results == list(range(pushed))  # what was taken was finished
+    with pytest.raises(hf.PipelineError, match="takes no frames"):
+        live.feed("other", picture(0))
+
+
+def test_an_operator_and_a_source_may_stop_the_run():
+    @hf.operator
+    def stops(frame):
+        live.stop()
+        return frame
+
+    def frames():
+        for number in range(1000):
+            if number == 5:
+                live.stop()
+            yield picture(number)
+
+    live = hf.LiveRuntime(packing=hf.Packing(size=2), operator=stops, when_full="block").start()
+    push_all(live)
+    check_ledger(ended(live.stop))
+    live = hf.LiveRuntime({"cam0": frames()}, packing=hf.Packing(size=2), when_full="block", pace="flat").start()
+    assert ended(lambda: live.wait(PATIENCE))
+    stats = ended(live.stop)
+    check_ledger(stats)
+    assert stats["delivered"] == stats["captured"] <= 6
+
+
+@pytest.mark.parametrize("drain", [True, False])
+def test_a_callback_may_stop_a_run_under_virtual_time(drain):
+    run = Run(packing=hf.Packing(size=2), on_result=lambda result: run.live.stop(drain=drain))
+    run.feed("cam0", 0)
+    run.feed("cam0", 1)
+    run.crew.settle()
+    with pytest.raises(hf.PipelineError, match="draining: it takes no frames"):
+        run.feed("cam1", 2)
+    assert run.stop()["delivered"] == 2
+
+
+@pytest.mark.requirement("B55")
+def test_what_a_callback_raises_is_its_own_also_an_exit():
+    def leaves(result):
+        if result.frame_id < 2:
+            sys.exit(3)
+        raise KeyboardInterrupt
+
+    run = Run(packing=hf.Packing(size=2), on_result=[leaves, lambda result: run.results.append(result)])
+    run.play(["cam0"], 4)
+    stats = run.stop()
+    assert stats["delivered"] == 4 == stats["callback_errors"]
+    assert run.ids() == [0, 1, 2, 3]
+    assert [seen["message"] for seen in run.kinds("warning")] == [
+        "on_result raised SystemExit: 3",
+        "on_result raised SystemExit: 3 (2 times so far)",
+        "on_result raised KeyboardInterrupt (4 times so far)",
+    ]
+
+
+def test_a_source_that_exits_ends_its_stream_and_says_why():
+    def frames():
+        yield picture(0)
+        sys.exit("no more film")
+
+    run = Run(packing=hf.Packing(size=2), when_full="block", pace="flat")
+    run.live.add_source("cam0", frames())
+    assert run.live.wait(PATIENCE)
+    run.stop()
+    assert ("ended", "failed: no more film") in [(seen["state"], seen["reason"]) for seen in run.kinds("stream")]
+
+
+def test_a_bug_where_results_are_handed_over_ends_the_run_and_is_raised(monkeypatch):
+    def broken(entry):
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr("hyperframes.drivers.live_results.values_of", broken)
+    live = hf.LiveRuntime(packing=hf.Packing(size=2)).start()
+    push_all(live, 4)
+
+    def stop():
+        with pytest.raises(RuntimeError, match="a bug"):
+            live.stop()
+        return True
+
+    assert ended(stop)
+
+
+def test_several_threads_may_stop_a_run_and_all_get_the_last_stats():
+    live = hf.LiveRuntime(packing=hf.Packing(size=2), when_full="block").start()
+    push_all(live)
+    got = []
+    threads = [threading.Thread(target=lambda: got.append(live.stop())) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert [stats["delivered"] for stats in got] == [12] * 4
+
+
+def test_stop_after_a_stop_that_was_interrupted_gives_up_what_waits():
+    run = Run(packing=hf.Packing(size=2), queue=10, service=5.0, operator=lambda frame: frame)
+    for number in range(8):
+        run.feed("cam0", number)
+    wait, run.crew.wait = run.crew.wait, interrupted
+    with pytest.raises(KeyboardInterrupt):
+        run.live.stop(timeout=None)
+    run.crew.wait = wait
+    stats = run.stop(drain=False)
+    assert stats["delivered"] == 2
+    assert stats["dropped"] == {"cancelled": 6}
+
+
+def interrupted(event, timeout):
+    raise KeyboardInterrupt
+
+
+# What it takes --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("stamp", "message"),
+    [
+        ({"frame_id": 1 << 62}, "stream 'cam0': frame ids are from 0 to 4611686018427387903: got 4611686018427387904"),
+        ({"frame_id": -1}, "stream 'cam0': frame ids are from 0 to .*: got -1"),
+        ({"frame_id": 1.5}, "stream 'cam0': frame_id is a whole number: got 1.5"),
+        ({"frame_id": "7"}, "stream 'cam0': frame_id is a whole number: got '7'"),
+        ({"timestamp": 1.78e12}, r"stream 'cam0': times are within 4611686018 seconds of 0: got 1.78e\+12"),
+        ({"timestamp": float("nan")}, "stream 'cam0': timestamp is seconds: got nan"),
+        ({"timestamp": float("inf")}, "stream 'cam0': timestamp is seconds: got inf"),
+        ({"timestamp": "12:00"}, "stream 'cam0': timestamp is seconds: got '12:00'"),
+    ],
+)
+@pytest.mark.parametrize("known", [True, False], ids=["known", "new"])
+def test_numbers_and_times_that_are_none_are_refused_and_spoil_nothing(stamp, message, known):
+    run = Run(packing=hf.Packing(size=2))
+    if known:
+        run.feed("cam0", 0)
+    with pytest.raises(hf.FrameError, match=message):
+        run.live.feed("cam0", picture(1), **stamp)
+    assert ("cam0" in run.live.stats()["streams"]) is known
+    run.play(["cam0"], 3, first=1)
+    assert run.stop()["delivered"] == (4 if known else 3)
+
+
+def test_the_largest_number_and_the_furthest_times_are_taken():
+    run = Run(packing=hf.Packing(size=1))
+    for stream, number, timestamp in [("a", (1 << 62) - 1, 4.6e9), ("b", np.int64(5), -4.6e9), ("c", True, 0)]:
+        run.live.feed(stream, picture(0), frame_id=number, timestamp=timestamp)
+        run.live.feed(stream, picture(0))
+    run.crew.settle()
+    assert run.stop()["delivered"] == 6
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        (7, "a frame is a NumPy array, or a tuple of them: got int"),
+        ([], "a frame is a NumPy array, or a tuple of them: got nothing"),
+        ([[1, 2], [3, 4]], "got list, list"),
+        (np.zeros((0, 4), np.uint8), r"arrays of numbers, not empty, all of one dtype: got \(0, 4\) of uint8"),
+        (np.array([["a"]]), "arrays of numbers"),
+        (np.array([[None]]), "arrays of numbers"),
+        ((np.zeros((6, 8), np.uint8), np.zeros((3, 4), np.uint16)), r"all of one dtype: got .* of uint8, .* of uint16"),
+    ],
+)
+def test_frames_that_are_none_are_refused_and_spoil_nothing(frame, message):
+    run = Run(packing=hf.Packing(size=2))
+    with pytest.raises(hf.FrameError, match=message):
+        run.live.feed("cam0", frame)
+    assert run.live.stats()["streams"] == {}
+    run.play(["cam0"], 2)
+    with pytest.raises(hf.FrameError, match=message):
+        run.live.feed("cam0", frame)
+    assert run.stop()["delivered"] == 2
+
+
+def test_a_second_plane_of_another_dtype_is_not_cut_down_in_silence():
+    run = Run(packing=hf.Packing(size=2))
+    planes = np.zeros((6, 8), np.uint8), np.full((3, 4), 7, np.uint8)
+    run.live.feed("cam0", planes)
+    with pytest.raises(hf.FrameError, match="all of one dtype"):
+        run.live.feed("cam0", (planes[0], np.full((3, 4), 300, np.uint16)))
+    run.stop()
+
+
+def test_sources_are_asked_for_before_the_start_frames_only_after_it():
+    live = hf.LiveRuntime(packing=hf.Packing(size=2), when_full="block", pace="flat")
+    live.add_source("cam0", [picture(number) for number in range(5)], priority=1)
+    with pytest.raises(hf.PipelineError, match="a source named 'cam0' is there already"):
+        live.add_source("cam0", [picture(0)])
+    threads = threading.active_count()
+    with pytest.raises(hf.PipelineError, match="was not started"):
+        live.feed("cam1", picture(0))
+    assert threading.active_count() == threads
+    with live:
+        assert live.wait(PATIENCE)
+    assert live.stats()["delivered"] == 5
+
+
+def test_observers_that_fail_are_told_at_the_end():
+    class Broken:
+        def observe(self, observation):
+            raise ValueError("no room for notes")
+
+    run = Run(instruments=(Broken(),))
+    run.play(["cam0"], 4)
+    run.stop()
+    assert run.live.warnings == ["an observer failed and was left out: no room for notes"]
