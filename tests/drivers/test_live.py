@@ -124,10 +124,10 @@ def test_with_a_latency_and_no_size_the_size_follows_from_how_long_operators_tak
         service=lambda entries: cost[0] * sum(entry.frames for entry in entries),
     )
     run.play(["a", "b"], 90)
-    assert run.live._size == 9
+    assert run.live._adapting.size == 9
     cost[0] = 0.0163  # two streams of 30 frames/s: 98 % of the worker, and a burst of two takes long
     run.play(["a", "b"], 150, first=90)
-    assert run.live._size < 9
+    assert run.live._adapting.size < 9
     run.stop()
 
 

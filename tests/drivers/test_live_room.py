@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from hyperframes.drivers.station import Room
+from hyperframes.drivers.room import Room
 
 
 def _waiting(room, number, *, looks=1):

@@ -19,27 +19,28 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 import numpy as np
 
 from hyperframes.clock import Clock, SystemClock
-from hyperframes.drivers.awake_lock import AwakeLock
+from hyperframes.drivers.adapting import Adapting
 from hyperframes.drivers.coordinator import Coordinator
 from hyperframes.drivers.crew import ThreadCrew
 from hyperframes.drivers.dispatch import Dispatch, Entry, LivePlan, check_spatial
 from hyperframes.drivers.feeders import Feeder, feeder_for
 from hyperframes.drivers.ledger import total_of
-from hyperframes.drivers.live_clocks import compare_clocks, note_spread, usual_period_ns
+from hyperframes.drivers.live_clocks import compare_clocks
 from hyperframes.drivers.live_config import check_run, preset_packing
+from hyperframes.drivers.live_instants import LiveInstants
 from hyperframes.drivers.live_plans import Plans
 from hyperframes.drivers.live_results import HandingOver, LiveResult
 from hyperframes.drivers.live_resuming import Resuming
+from hyperframes.drivers.live_tally import Tally, stream_stats
 from hyperframes.drivers.live_tempo import Tempo
 from hyperframes.drivers.pushed import is_like, planes_of, spec_of, stamp_of
-from hyperframes.drivers.station import Room, Station, Thinning
-from hyperframes.errors import FrameError, PipelineError, without_credentials
+from hyperframes.drivers.station import Station
+from hyperframes.errors import PipelineError, without_credentials
 from hyperframes.frames import FrameSpec, Spec, copy_planes
 from hyperframes.instruments import Instrument, Observers
-from hyperframes.packing import Instants, Packer, Packing, Series, SlabPool, slab_capacity
+from hyperframes.packing import Packer, Packing, Series, SlabPool, slab_capacity
 from hyperframes.packing.assemble import USUAL_PERIOD_NS
 from hyperframes.pipeline import Pipeline
-from hyperframes.scheduling.degrade import RUNGS, Ladder
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -64,8 +65,6 @@ UNBOUNDED = 1 << 30
 """Hyperframes in the queue where writers wait: the memory of the streams is the bound."""
 TOUCHED = 2
 """Slabs whose pages are there before the first frame: one is filled while another is worked on."""
-DEPTH_LEAST = 8
-"""Hyperframes that there is memory for to wait, at least."""
 
 
 class LiveRuntime:
@@ -160,19 +159,22 @@ class LiveRuntime:
         self.packing = Packing(**preset_packing(packing)) if isinstance(packing, str) else packing or Packing()
         self.id = run_id or uuid.uuid4().hex[:8]
         self.pipeline = Pipeline.of("live", operator, **dict(options or {}))
-        self.thinning = Thinning()
         self.waits = when_full == "block"
         self.provisional = provisional
-        self._room = Room()  # of the memory that all streams share
         self.when_full: WhenFull = when_full
         self.pace = pace
         self._recorder = recorder
         self._resume = resume
-        self._queue, self._ttl, self._on_gap = queue, ttl, on_gap
+        self._ttl, self._on_gap = ttl, on_gap
         self._workers, self._join, self._first_sequence = workers, join, first_sequence
         self._observers = Observers(instruments)
         self._clock: Clock = clock or SystemClock()
         self.now_ns = self._clock.now_ns
+        self._tempo = Tempo(self.packing, workers)
+        self._adapting = Adapting(
+            self._tempo, queue=queue, ttl=ttl, degrades=when_full == "degrade", there=self._there, tell=self._tell
+        )
+        self.thinning = self._adapting.thinning
         self._handing_over = HandingOver(on_result, self.now_ns, self._tell, provisional=provisional)
         self._unix_offset_ns = time.time_ns() - time.monotonic_ns() if clock is None else 0
         self._crew: Crew = crew or ThreadCrew()
@@ -184,20 +186,11 @@ class LiveRuntime:
         self._lock = threading.Lock()  # held to add a stream and to change the state; no other is taken under it
         self._stopping = threading.Lock()  # held by the one who waits for the end
         self._dispatch: Dispatch | None = None
-        self._instants: Instants | None = None
-        self._instants_lock = AwakeLock()
-        self._first_instant = 0
         self._running = workers * join
         self._plans = Plans(self.pipeline, 2 * self._running + 2, self._begin_plan)
-        self._tempo = Tempo(self.packing, workers)
+        self._instants = None if self.packing.kind == "temporal" else self._make_instants()
         self._resuming = Resuming(self._wait_for_end, self._take_soon, self._running)
-        self._sealed: dict[str, int] = {}
-        self._partial = self._hyperframes = 0
-        self._depth_sum = self._depth_counts = 0
-        self._ladder = Ladder() if when_full == "degrade" else None
-        self._level = self._overflows = 0
-        self._most = self._size = self._tempo.first_size()
-        self._infeasible = ""
+        self._tally = Tally(self.packing)
         self._ended = False
         self._fault: Exception | None = None
         self._watched_ns = self._marked_ns = self._look_ns = 0
@@ -236,7 +229,7 @@ class LiveRuntime:
                 continue
             names = one.hyperframe.header.streams
             added += [self._add(name, 0) for name in names if name not in self._stations]
-            plan = self._plans.get(one.hyperframe.spec, max(self._most, one.hyperframe.size))
+            plan = self._plans.get(one.hyperframe.spec, max(self._adapting.most, one.hyperframe.size))
             self._resuming.work_on(one, tuple(self._stations[name] for name in names), plan, self.now_ns())
         self._resuming.finish()
         for station in added:
@@ -308,7 +301,8 @@ class LiveRuntime:
 
     def _let_go(self) -> None:
         """Let no writer wait for room any more."""
-        self._room.open()
+        if self._instants is not None:
+            self._instants.room.open()
         for station in tuple(self._stations.values()):
             station.let_go()
 
@@ -419,8 +413,7 @@ class LiveRuntime:
         """Tell that something happened: seal what is there, or start a hyperframe, as ``packing.event`` says."""
         now = self.now_ns()
         if self._instants is not None:
-            with self._instants_lock:
-                self.sealed(None, self._instants.event(), self._instants.slabs, now)
+            self._instants.event(now)
             self.attend()
             return
         for station in tuple(self._stations.values()):
@@ -438,59 +431,27 @@ class LiveRuntime:
             old = self._stations.get(name)
             if old is not None and not old.over:
                 raise _is_there(name)
-            spatial = self.packing.kind != "temporal"
-            shared = self._instants_lock if spatial else None
-            station = Station(name, self, priority=priority, shared=shared, room=self._room if spatial else None)
+            station = Station(name, self, priority=priority, instants=self._instants)
             station.epoch = epoch - 1  # it begins with the first frame
             if self._recorder is not None:
                 station.record = self._recorder.stream(name)
             if old is not None:
                 station.account, station.epoch, station.reconnects = old.account, old.epoch, old.reconnects
             self._stations[name] = station
-        if spatial:
-            self._regroup()
+        if self._instants is not None:
+            self._instants.regroup()
         self.stream_is(station, "added")
         return station
 
-    def _regroup(self) -> None:
-        """Begin anew with the streams that are there now: they fix the width of spatial hyperframes."""
-        with self._instants_lock:
-            old, self._instants = self._instants, None
-            if old is not None:
-                self.sealed(None, old.finish("change"), old.slabs, self.now_ns())
-                self._first_instant = old.next_first
-            there = [station for station in tuple(self._stations.values()) if not station.over]
-            spec = next((station.spec for station in there if station.spec is not None), None)
-            if spec is not None:
-                self._make_instants(spec)
-
-    def _make_instants(self, spec: FrameSpec) -> None:
-        """Begin instants of frames of `spec` with the streams that are there; their lock is held."""
-        there = [station for station in tuple(self._stations.values()) if not station.over]
-        for place, station in enumerate(there):
-            station.place = place
-        self._plans.get(spec, self._most * len(there))
-        frames = self.packing.instants * len(there)
-        period_ns = usual_period_ns(there) or (float(1e9 / spec.rate) if spec.rate else USUAL_PERIOD_NS)
-        count = self._max_depth() + self._running + self.packing.open_groups(period_ns) + 1
-        slabs = SlabPool(spec, frames, count, threading.Lock(), shared=False)
-        slabs.touch(TOUCHED)
-        if self.waits:
-            slabs.on_free = self._room.freed
-        self._instants = Instants(
-            spec,
-            [station.name for station in there],
-            slabs,
-            self.packing,
-            plan_id=f"{self.id}/instants",
+    def _make_instants(self) -> LiveInstants:
+        return LiveInstants(
+            self,
+            there=self._there,
+            plan=lambda spec, streams: self._plans.get(spec, self._adapting.most * streams),
+            slabs=lambda: self._adapting.most_depth() + self._running,
+            touched=TOUCHED,
             ahead_ns=self._tempo.ahead_ns,
-            first=self._first_instant,
-            waits=self.waits,
         )
-        self._instants.set_period(period_ns)
-        for station in there:
-            if station.spec is not None and station.state == "connected":
-                self._instants.present(station.place, True)
 
     def outputs(self) -> list[dict[str, tuple[str, Spec]]]:
         """Return what results are made of, for each kind of frames seen so far: outputs by name, their kind and spec."""
@@ -504,32 +465,21 @@ class LiveRuntime:
 
     def opened(self, station: Station, spec: FrameSpec) -> SlabPool | None:
         """Plan for frames of `spec`, once; return the memory that a stream of them gets."""
-        if self.packing.kind == "temporal":
-            plan = self._plans.get(spec, self._most)
-            halo = plan.plan.margins[0]
-            overtaken = math.ceil(self.packing.lateness * float(spec.rate or 30))  # may wait beyond a full hyperframe
-            capacity = slab_capacity(self._most, halo) + overtaken
-            slabs = SlabPool(spec, capacity, self._ring(), threading.Lock(), shared=False)
-            slabs.touch(TOUCHED)
-            return slabs
-        with self._instants_lock:
-            if self._instants is None:
-                self._make_instants(spec)
-            elif not self._instants.spec.same_arrays(spec):
-                raise FrameError(
-                    f"all streams of spatial hyperframes must have frames of one shape: "
-                    f"expected {self._instants.spec}, got {spec} from {station.name!r}",
-                    expected=self._instants.spec,
-                    got=spec,
-                    hint="Let the cameras send one size, or use --kind temporal.",
-                )
-            station.spec = spec  # from now on: a stream that comes or goes meanwhile makes the instants anew
-        return None
+        if self._instants is not None:
+            self._instants.open(station, spec)
+            return None
+        plan = self._plans.get(spec, self._adapting.most)
+        halo = plan.plan.margins[0]
+        overtaken = math.ceil(self.packing.lateness * float(spec.rate or 30))  # may wait beyond a full hyperframe
+        capacity = slab_capacity(self._adapting.most, halo) + overtaken
+        slabs = SlabPool(spec, capacity, self._ring(), threading.Lock(), shared=False)
+        slabs.touch(TOUCHED)
+        return slabs
 
     def _ring(self) -> int:
         """Slabs of one stream: enough to fill the queue alone while there are few streams, a fair share later."""
-        streams = max(1, sum(not station.over for station in self._stations.values()))
-        depth = self._max_depth()
+        streams = max(1, len(self._there()))
+        depth = self._adapting.most_depth()
         return math.ceil(depth / streams) + self._running + 2
 
     def _begin_plan(self, plan: LivePlan) -> None:
@@ -571,12 +521,12 @@ class LiveRuntime:
             now_ns=self.now_ns,
             resource=plan.resource,
             sequential=plan.sequential,
-            capacity=UNBOUNDED if self.waits else self._depth(),
+            capacity=UNBOUNDED if self.waits else self._adapting.depth(),
             workers=self._workers,
             join=self._join,
-            pads=self._join * self._most if self.packing.pad and self.packing.kind == "temporal" else 0,
+            pads=self._join * self._adapting.most if self.packing.pad and self.packing.kind == "temporal" else 0,
             when_full=self.when_full,
-            ttl_ns=self._ttl_ns(),
+            ttl_ns=self._adapting.ttl_ns(),
             on_gap=self._on_gap,
             first_sequence=self._first_sequence,
         )
@@ -584,10 +534,10 @@ class LiveRuntime:
     def series(self, station: Station, slabs: SlabPool) -> Series:
         """Return a series for the epoch of a stream that begins."""
         assert station.spec is not None  # it was opened
-        station.plan = plan = self._plans.get(station.spec, self._most)
+        station.plan = plan = self._plans.get(station.spec, self._adapting.most)
         packer = Packer(
             station.spec,
-            self._size,
+            self._adapting.size,
             plan.plan.margins[0],
             slabs,
             stream=station.name,
@@ -595,11 +545,6 @@ class LiveRuntime:
             holds_back=plan.holds_back,
         )
         return Series(packer, self.packing, self._tempo.ahead_ns)
-
-    def instants(self) -> Instants:
-        """Return the instants that all streams share; their lock is held."""
-        assert self._instants is not None  # made when the first stream was opened
-        return self._instants
 
     def sealed(self, station: Station | None, filled: list[Filled], slabs: SlabPool, now_ns: int) -> None:
         """Take what was sealed to the coordinator; the lock of its streams is held, so the order stays."""
@@ -612,7 +557,7 @@ class LiveRuntime:
                 last_ns, frames = station.last_push_ns, hyperframe.size
             else:
                 stations = tuple(self._stations[name] for name in hyperframe.header.streams)
-                plan = self._plans.get(hyperframe.spec, self._most * len(stations))
+                plan = self._plans.get(hyperframe.spec, self._adapting.most * len(stations))
                 epoch = tuple([one.epoch for one in stations])
                 last_ns = max([one.last_push_ns for one in stations])
                 frames = int(np.count_nonzero(hyperframe.mask[hyperframe.core]))
@@ -682,9 +627,7 @@ class LiveRuntime:
     def _looked_around(self, now: int) -> int:
         """Seal what is due by now; return when to look again."""
         if self._instants is not None:
-            with self._instants_lock:
-                if self._instants is not None:
-                    self.sealed(None, self._instants.due(now), self._instants.slabs, now)
+            self._instants.due(now)
         else:
             for station in tuple(self._stations.values()):
                 at = station.deadline_ns
@@ -709,90 +652,47 @@ class LiveRuntime:
         elif packing.trigger == "latency":
             times.append(now + LATENCY_SLEEP_NS)
         else:
-            times.append(now + packing.timeout_ns(period_ns, self._size))
+            times.append(now + packing.timeout_ns(period_ns, self._adapting.size))
         return max(min(times), now + SHORTEST_SLEEP_NS)
-
-    def _meet_period(self) -> None:
-        """Let instants be as far apart as the frames of most streams."""
-        period_ns = usual_period_ns(tuple(self._stations.values()))
-        with self._instants_lock:
-            if self._instants is not None and period_ns is not None:
-                self._instants.meet_period(period_ns)
 
     def _watch(self, now: int) -> None:
         for station in tuple(self._stations.values()):
             station.watch(now)
         if self._dispatch is not None:
-            self._depth_sum += self._dispatch.waiting
-            self._depth_counts += 1
-            if self._ladder is not None:
-                overflowed, self._overflows = self._dispatch.overflows > self._overflows, self._dispatch.overflows
-                share = self._dispatch.waiting / max(1, self._dispatch.depth)
-                self._climb(self._ladder.look(share, now, overflowed=overflowed))
+            self._tally.queue(self._dispatch.waiting)
+            self._adapting.climb(self._dispatch, now)
         if now - self._marked_ns >= MARK_NS:
             self._marked_ns = now
-            if self.packing.kind != "temporal":
-                self._meet_period()
+            if self._instants is not None:
+                self._instants.meet_period()
                 compare_clocks(tuple(self._stations.values()), self.packing)
             for station in tuple(self._stations.values()):
                 station.marks.append((now, station.account.captured))
                 del station.marks[:-RATE_MARKS]
             self._set_depth()
-        if self._tempo.is_time_to_tune(now):
-            self._tune()
-
-    def _tune(self) -> None:
-        """Choose the size anew that keeps the latency."""
-        there = self._there()
-        if not there or self._level:
-            return
-        answer = self._tempo.tuned([one.period_ns for one in there], self._plans.longest_halo(), self._most)
-        if answer.size != self._size:
-            self._resize(answer.size)
-        why = "; ".join(answer.reasons)
-        if bool(why) != bool(self._infeasible):
-            self._infeasible = why
-            if why:
-                self._tell("warning", message=f"the latency cannot be kept: {why}")
+        self._adapting.tune(self._plans.longest_halo, now)
 
     def _there(self) -> list[Station]:
-        """Return the streams that have said what their frames look like and are not over."""
-        return [one for one in tuple(self._stations.values()) if one.spec is not None and not one.over]
-
-    def _resize(self, size: int) -> None:
-        self._size = size
-        for station in tuple(self._stations.values()):
-            station.resize(size)
+        """Return the streams that are not over."""
+        return [one for one in tuple(self._stations.values()) if not one.over]
 
     def _take(self, entry: Entry) -> None:
         """Queue a sealed hyperframe."""
         assert self._dispatch is not None  # its stream was opened
-        header = entry.hyperframe.header
-        self._hyperframes += 1
-        full = self._size * (1 if len(entry.stations) == 1 and self.packing.kind == "temporal" else len(entry.stations))
-        self._partial += entry.frames < full
-        self._sealed[header.seal_reason] = self._sealed.get(header.seal_reason, 0) + 1
-        if self.packing.kind == "temporal":
-            station = entry.stations[0]
-            pts, core = header.pts, entry.hyperframe.core
-            station.span_error_ns = int(pts[core.stop - 1] - pts[core.start]) - (entry.frames - 1) * station.period_ns
-        else:
-            note_spread(entry)
+        self._tally.seal(entry, self._adapting.size)
         self._tempo.latencies.add("pack", entry.sealed_ns - entry.opened_ns)
         self._dispatch.sealed(entry)
 
     def _stream_over(self, station: Station) -> None:
         if self._dispatch is not None and self.packing.kind == "temporal":
             self._dispatch.stream_over(station.name)
-        if self.packing.kind != "temporal" and self._state == "running":
-            self._regroup()
+        if self._instants is not None and self._state == "running":
+            self._instants.regroup()
 
     def _end_of_streams(self) -> None:
         """Nothing will be sealed any more: the run is over when what is there is done."""
         if self._instants is not None:
-            with self._instants_lock:
-                instants, self._instants = self._instants, None
-                self.sealed(None, instants.finish("end"), instants.slabs, self.now_ns())
+            self._instants.finish()
         self._coordinator.post(self._last_stream)
 
     def _last_stream(self) -> None:
@@ -813,38 +713,10 @@ class LiveRuntime:
         self._tempo.note(entry)
         self._observe("delivered", entry)
 
-    # Settings that follow from what is measured --------------------------------------------------------------------------
-
-    def _ttl_ns(self) -> int | None:
-        return round(self._ttl * 1e9) if self._ttl is not None else self._tempo.ttl_ns()
-
-    def _depth(self) -> int:
-        """Return how many hyperframes may wait."""
-        if self._queue is not None:
-            return self._queue
-        return min(self._max_depth(), self._tempo.depth(self._size, [one.period_ns for one in self._there()]))
-
-    def _max_depth(self) -> int:
-        """Return how many may wait at most: memory is planned for them."""
-        if self._queue is not None:
-            return self._queue
-        return max(DEPTH_LEAST, 2 * len(self._stations)) if self.packing.kind == "temporal" else DEPTH_LEAST
-
     def _set_depth(self) -> None:
         if self._dispatch is not None and not self.waits:
-            self._dispatch.set_depth(self._depth())
-            self._dispatch.ttl_ns = self._ttl_ns()
-
-    def _climb(self, level: int) -> None:
-        """Stand on another rung of the ladder."""
-        before, self._level = self._level, level
-        if level == before:
-            return
-        rung = RUNGS[level]
-        self.thinning.every = rung.every
-        if self.packing.kind == "temporal":
-            self._resize(max(1, round(self._most * rung.size_share)))
-        self._tell("degraded" if level > before else "recovered", level=level, rule=rung.rule)
+            self._dispatch.set_depth(self._adapting.depth())
+            self._dispatch.ttl_ns = self._adapting.ttl_ns()
 
     # Watching -----------------------------------------------------------------------------------------------------------
 
@@ -853,8 +725,8 @@ class LiveRuntime:
         packing = {f.name: getattr(self.packing, f.name) for f in dataclasses.fields(self.packing)}
         return {
             **packing,
-            "size": self._most,
-            "queue": self._depth(),
+            "size": self._adapting.most,
+            "queue": self._adapting.depth(),
             "when_full": self.when_full,
             "ttl": self._ttl,
             "on_gap": self._on_gap,
@@ -871,35 +743,24 @@ class LiveRuntime:
         ``captured = delivered + sum(dropped.values()) + in_flight``, of each stream and in sum.
         """
         now = self.now_ns()
-        streams: dict[str, Any] = {}
-        for station in tuple(self._stations.values()):
-            last = station.last_frame_ns
-            streams[station.name] = {
-                **station.account.snapshot(),
-                "fps": station.fps(now),
-                "last_frame_age_seconds": None if last is None else (now - last) / 1e9,
-                "reconnects": station.reconnects,
-                "epoch": station.epoch,
-                "span_error_seconds": station.span_error_ns / 1e9,
-                "drift_ppm": station.drift_ppm,
-                "state": station.state,
-            }
+        stations = tuple(self._stations.values())
+        streams = {station.name: stream_stats(station, now) for station in stations}
         dispatch = self._dispatch
         elapsed = max(1, now - self._began_ns)
         busy = 0 if dispatch is None else dispatch.busy_ns
-        waited = sum(station.lock_waited_ns for station in tuple(self._stations.values()))
+        waited = sum(station.lock_waited_ns for station in stations)
         return {
             "run": self.id,
             **total_of(list(streams.values())),
-            "hyperframes": self._hyperframes,
-            "partial": self._partial,
-            "sealed": dict(self._sealed),
+            "hyperframes": self._tally.hyperframes,
+            "partial": self._tally.partial,
+            "sealed": dict(self._tally.sealed),
             "streams": streams,
             "latency_seconds": self._tempo.latencies.seconds(),
             "queue": {
                 "depth": 0 if dispatch is None else dispatch.waiting,
-                "capacity": self._depth() if dispatch is None else dispatch.depth,
-                "mean_depth": self._depth_sum / max(1, self._depth_counts),
+                "capacity": self._adapting.depth() if dispatch is None else dispatch.depth,
+                "mean_depth": self._tally.mean_depth,
             },
             "device": {
                 "resource": "compute" if dispatch is None else dispatch.resource,
@@ -908,7 +769,7 @@ class LiveRuntime:
                 "failures": 0 if dispatch is None else dispatch.failures,
             },
             "callback_errors": self._handing_over.errors,
-            "level": self._level,
+            "level": self._adapting.level,
             "lock_wait_share": waited / elapsed,
             "seconds": elapsed / 1e9,
         }

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hyperframes.drivers.dispatch import Entry
     from hyperframes.drivers.station import Station
     from hyperframes.packing import Packing
 
-__all__ = ["compare_clocks", "note_spread", "usual_period_ns"]
+__all__ = ["compare_clocks", "usual_period_ns"]
 
 
 def usual_period_ns(stations: Sequence[Station]) -> float | None:
@@ -29,15 +28,3 @@ def compare_clocks(stations: Sequence[Station], packing: Packing) -> None:
         waits = packing.timeout_ns(max(station.period_ns for station, _ in there), packing.instants)
         for station in stations:
             station.compare_clock(usual, waits // 2)
-
-
-def note_spread(entry: Entry) -> None:
-    """Note how far each stream's frame is from the middle of its instant."""
-    num = len(entry.stations)
-    pts, there = entry.hyperframe.header.pts[:num].tolist(), entry.hyperframe.mask[:num].tolist()
-    held = sorted(at for at, is_there in zip(pts, there, strict=True) if is_there)
-    if held:  # sorted here: numpy's median lets other threads go first, which takes far longer than the sorting
-        middle = (held[len(held) // 2] + held[(len(held) - 1) // 2]) / 2
-        for station, at, is_there in zip(entry.stations, pts, there, strict=True):
-            if is_there:
-                station.span_error_ns = at - middle

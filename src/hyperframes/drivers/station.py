@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hyperframes.drivers.awake_lock import AwakeLock
 from hyperframes.drivers.ledger import Account
 from hyperframes.drivers.pushed import MOST, check_stamp
+from hyperframes.drivers.room import Room
 from hyperframes.errors import FrameError
-from hyperframes.packing import LIVE_TIME_BASE, ClockFit, Instants, Sequencer, Series
+from hyperframes.packing import LIVE_TIME_BASE, ClockFit, Sequencer, Series
 from hyperframes.packing.assemble import SPATIAL_LEAST_NS, USUAL_PERIOD_NS
 
 if TYPE_CHECKING:
     from collections.abc import Sized
     from fractions import Fraction
 
+    from hyperframes.drivers.adapting import Thinning
+    from hyperframes.drivers.live_instants import LiveInstants
     from hyperframes.frames import Array, FrameSpec
     from hyperframes.media.recording import StreamRecorder
     from hyperframes.packing import Hyperframe, Packing, SlabPool
     from hyperframes.packing.assemble import Filled
 
-__all__ = ["Host", "Room", "Station", "Thinning"]
+__all__ = ["Host", "Station"]
 
 CLOCK_ERROR_NS = 1_000_000_000
 """A sender's clock further off than this is mapped to ours at once, before it was compared with those of the other streams."""
@@ -33,63 +35,6 @@ CLOCK_STEP_NS = 8_000_000
 """By how much a mapping must be wrong to be changed: a frame or two change their instant then."""
 STALE_PERIODS, STALE_LEAST_NS = 3, SPATIAL_LEAST_NS
 """Without a frame for so many periods, and at least as long as an instant waits, a stream is stale: nobody waits for it."""
-
-
-class Thinning:
-    """Which frames are taken while a run is degraded: all of them, or every second one."""
-
-    __slots__ = ("every",)
-
-    def __init__(self) -> None:
-        self.every = 1
-
-
-class Room:
-    """Where writers wait for memory to be given back.
-
-    One is woken at a time, who wakes the next before it looks again: all of them at once would stand in line for Python's
-    lock, and each change of threads there costs more than a frame does.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._waiting: deque[tuple[int, threading.Lock]] = deque()  # in the order of what they have seen
-        self.count = 0
-        """How often memory was given back."""
-        self.is_open = False
-
-    def freed(self) -> None:
-        """Take note that memory was given back."""
-        with self._lock:
-            self.count += 1
-            self._wake_next()
-
-    def open(self) -> None:
-        """Let nobody wait any more."""
-        self.is_open = True
-        self.freed()
-
-    def wait(self, seen: int) -> None:
-        """Wait until memory was given back more than `seen` times."""
-        with self._lock:
-            if self.count > seen or self.is_open:
-                return
-            bell = threading.Lock()
-            bell.acquire()
-            self._waiting.append((seen, bell))
-        try:
-            bell.acquire()
-        except BaseException:  # by a signal: nobody may wake who is gone
-            with self._lock:
-                self._waiting = deque(one for one in self._waiting if one[1] is not bell)
-            raise
-        finally:
-            with self._lock:
-                self._wake_next()
-
-    def _wake_next(self) -> None:
-        if self._waiting and self._waiting[0][0] < self.count:
-            self._waiting.popleft()[1].release()
 
 
 class Host(Protocol):
@@ -119,10 +64,6 @@ class Host(Protocol):
         """Return a series for the station's epoch that begins."""
         ...
 
-    def instants(self) -> Instants:
-        """Return the instants that all streams share."""
-        ...
-
     def sealed(self, station: Station | None, filled: list[Filled], slabs: SlabPool, now_ns: int) -> None:
         """Take what was sealed, in memory of `slabs`; the station's lock is held."""
         ...
@@ -147,9 +88,9 @@ class Host(Protocol):
 class Station:
     """The inlet of one stream; see `hyperframes.sources.inlet.Inlet`.
 
-    Its lock is held to decide where a frame goes and to commit it, never while it is copied. `shared` is the lock of the
-    instants that all stations of spatial packing write to: taken under a station's own, only to find the group of a frame
-    and to commit to it, so that sequencing and counting of one stream wait for no other.
+    Its lock is held to decide where a frame goes and to commit it, never while it is copied. The instants that all stations of
+    spatial packing write to have a lock of their own, taken under a station's, only to find the group of a frame and to commit
+    to it, so that sequencing and counting of one stream wait for no other.
     """
 
     # A dict of so many attributes would be asked for each of them, several times for every frame.
@@ -160,6 +101,7 @@ class Station:
         "_clock",
         "_ending",
         "_host",
+        "_instants",
         "_now_ns",
         "_planes",
         "_rate_ns",
@@ -198,15 +140,14 @@ class Station:
         "trusted",
     )
 
-    def __init__(
-        self, name: str, host: Host, *, priority: int, shared: AwakeLock | None = None, room: Room | None = None
-    ) -> None:
+    def __init__(self, name: str, host: Host, *, priority: int, instants: LiveInstants | None = None) -> None:
         self.name, self.priority = name, priority
         self.account = Account()
         self.place = 0
         """Position on the leading axis of spatial hyperframes."""
         self.lock = threading.Lock()
-        self._shared = shared or AwakeLock()
+        self._instants = instants
+        self._shared = AwakeLock() if instants is None else instants.lock
         self.spec: FrameSpec | None = None
         self.epoch = -1
         self.reconnects = 0
@@ -234,7 +175,7 @@ class Station:
         self._reserved: Any = None
         self._planes: tuple[Array, ...] = ()  # given to be written
         self._stamp: tuple[int, int | None, int] = (-1, None, 0)
-        self._room = room or Room()
+        self._room = Room() if instants is None else instants.room
         self._thinning = host.thinning
         self._sequencer = Sequencer(lateness_ns=round(host.packing.lateness * 1e9))
         self._clock = ClockFit()
@@ -522,7 +463,8 @@ class Station:
             if not shared.acquire_now():
                 self._wait_for_shared()
             try:
-                instants = self._host.instants()
+                assert self._instants is not None  # it has no series
+                instants = self._instants.current
                 self._reserved = (instants, self.place)  # streams may be added or removed before it is written
                 return instants.slot(self.place, frame_id, time_ns, now_ns, sender=sender)
             finally:
@@ -551,9 +493,9 @@ class Station:
         self._host.stream_is(self, "reconnected" if was == "lost" else "recovered")
 
     def _there(self, there: bool) -> None:
-        if self._slabs is None and self.spec is not None and not self.over:
+        if self._instants is not None and self.spec is not None and not self.over:
             with self._shared:
-                instants = self._host.instants()
+                instants = self._instants.current
                 self._host.sealed(self, instants.present(self.place, there), instants.slabs, self._host.now_ns())
 
     def _begin_epoch(self, reason: str) -> None:
