@@ -171,7 +171,22 @@ class SchedulingError(HyperframesError, RuntimeError):
         self.events = events
 
 
-_USER_INFO = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*://)[^/?#\s\"<>]+@")
+def _user_info(quotes: str) -> re.Pattern[str]:
+    """Return what finds a user and a password; `quotes` is a pattern of what else than letters may stand in them."""
+    return re.compile(
+        rf"""(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*://)
+        (?: [^/?#\s"<>:@\[]+ : (?!\d{{1,5}}[/?#])                  # what follows the host is no port, but a password:
+            (?: [^\s"<>] | {quotes} )*                             # people type / ? and # in them as they are
+        |   (?: [^/?#\s"<>] | {quotes} )+                          # a user only, up to the path
+        ) @""",
+        re.VERBOSE,
+    )
+
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S*")
+_OF_URL = _user_info("""["<>]""")
+_IN_TEXT = _user_info(r"""["<>](?![\s,:;.)\]}>]|\\?["]|$)""")
+"""A quote before a comma, a bracket and the like ends the URL."""
 _PARAMETER = re.compile(
     r"""(?P<name>[?&;](?P<key>[\w.%-]+)=)(?P<value>(?:(?![:,.;)\]}'`]+(?:\s|$)|'[,)\]}]|\\?["])[^&\s<>#])+)""", re.ASCII
 )
@@ -197,7 +212,8 @@ def without_credentials(text: str) -> str:
     """
     if "://" not in text and "?" not in text:
         return text
-    return _PARAMETER.sub(_masked, _USER_INFO.sub(r"\g<scheme>***@", text))
+    user_info = _OF_URL if _URL.fullmatch(text) else _IN_TEXT
+    return _PARAMETER.sub(_masked, user_info.sub(r"\g<scheme>***@", text))
 
 
 def _masked(parameter: re.Match[str]) -> str:

@@ -127,7 +127,7 @@ def test_a_wrong_configuration_is_refused_with_its_line(call, tmp_path, wrong, m
         ('b = { url = "in.mp4", priority = "x" }', "line 3: priority: expected a whole number, got 'x'"),
         ('[[stages]]\noperator = "sobel"\n[[stages]]\noperator = "sobl"', "line 6: no operator named 'sobl'"),
         ('[[stages]]\noperator = "gaussian:sgma=2"', "line 4: "),
-        ('[[stages]]\noperator = "sobel"\n[[stages]]\nname = "x"', "line 5: a stage needs an operator"),
+        ('[[stages]]\noperator = "sobel"\n[[stages]]\n\n', "line 5: a stage needs an operator"),
     ],
 )
 def test_wrong_values_are_refused_with_their_line_before_anything_begins(call, tmp_path, wrong, message):
@@ -161,6 +161,14 @@ def test_wrong_usage_is_told_in_a_sentence(call, arguments, message):
     done = call("live", *arguments)
     assert done.code == 2
     assert message in done.err
+
+
+def test_a_configuration_that_is_no_text_is_told(call, tmp_path):
+    config = tmp_path / "plant.toml"
+    config.write_bytes(b'[sources]\ndoor = "T\xfcr.mp4"\n')
+    done = call("live", str(config))
+    assert done.code == 2
+    assert "plant.toml is no text in UTF-8" in done.error
 
 
 def test_a_run_without_a_frame_has_failed(call, tmp_path):

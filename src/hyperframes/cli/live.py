@@ -233,9 +233,11 @@ def _configured(config: Path | None, sources: list[str] | None) -> LiveConfig:
     chosen = LiveConfig()
     if config is not None:
         try:
-            chosen = read_live_config(config.read_text(), str(config))
+            chosen = read_live_config(config.read_text("utf-8"), str(config))
         except OSError as error:
             raise PipelineError(f"cannot read {config}: {error.strerror}", hint="Name a TOML file.") from error
+        except UnicodeDecodeError as error:
+            raise PipelineError(f"{config} is no text in UTF-8, which TOML is", hint="Name a TOML file.") from error
     for number, text in enumerate(sources or []):
         name, url = _named(text, number)
         if name in chosen.sources and config is None:

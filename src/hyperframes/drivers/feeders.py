@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 __all__ = ["Feeder", "Replay", "feeder_for", "is_camera"]
 
 _CAMERA = re.compile(r"^(rtsps?|rtp|rtmps?|udp|tcp|srt|https?)://|^/dev/video", re.IGNORECASE)
-_FILES = re.compile(r"\.(mp4|mkv|mov|avi|webm|npy|zarr)(\?|$)", re.IGNORECASE)
+_FILES = re.compile(r"^https?://.*\.(mp4|mkv|mov|avi|webm|npy|zarr)(\?|$)", re.IGNORECASE)
+"""Of what a web server has; whatever the path of a stream ends in, it is sent as it is taken."""
+RATE_MOST = 1_000_000
+"""Frames a second."""
 
 
 class Feeder(Protocol):
@@ -55,16 +58,30 @@ class Feeder(Protocol):
 
 def is_camera(what: Any) -> bool:
     """Whether `what` is a URL or device that delivers frames as they are taken; files are replayed."""
-    return isinstance(what, str) and bool(_CAMERA.match(what)) and not _FILES.search(what)
+    return isinstance(what, str) and bool(_CAMERA.match(what)) and not _FILES.match(what)
 
 
 def feeder_for(what: Any, station: Station, options: dict[str, Any], *, unix_ns: Callable[[], int]) -> Feeder:
-    """Return what brings the frames of `what` to a station."""
+    """Return what brings the frames of `what` to a station.
+
+    Raises
+    ------
+    PipelineError
+        If such a source has no option of a name, or an option has a value that makes no sense.
+    """
     options = dict(options)
     if is_camera(what):
         options.pop("pace", None)
+        if "rate" in options:
+            raise PipelineError(f"source {station.name!r} is a camera: it tells its rate itself", got=options["rate"])
         options["record"], station.record = station.record, None  # packets instead of frames
         return Camera(what, station, unix_ns=unix_ns, **options)
+    if unknown := sorted(options.keys() - {"pace", "rate"}):
+        raise PipelineError(
+            f"source {station.name!r} is replayed and takes pace and rate: got {unknown[0]}",
+            got=unknown[0],
+            hint="Other options are those of cameras: rtsp://, udp://, tcp://, http://, /dev/video0.",
+        )
     return Replay(what, station, unix_ns=unix_ns, **options)
 
 
@@ -126,7 +143,9 @@ class Replay:
         if pace not in {"real", "flat"}:
             raise PipelineError(f"pace: expected one of real, flat, got {pace!r}", got=pace)
         self._what, self._station, self._unix_ns, self._pace = what, station, unix_ns, pace
-        self._rate = Fraction(rate).limit_denominator(1_000_000) if rate else None
+        if rate is not None and not 0 < rate <= RATE_MOST:
+            raise PipelineError(f"rate: expected more than 0 frames a second, got {rate!r}", got=rate)
+        self._rate = None if rate is None else Fraction(rate).limit_denominator(1_000_000)
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"hyperframes-replay-{station.name}", daemon=True)
         station.trusted = True

@@ -33,7 +33,7 @@ from hyperframes.drivers.live_results import HandingOver, LiveResult
 from hyperframes.drivers.live_resuming import Resuming
 from hyperframes.drivers.live_tally import Tally, stream_stats
 from hyperframes.drivers.live_tempo import Tempo
-from hyperframes.drivers.pushed import is_like, planes_of, spec_of, stamp_of
+from hyperframes.drivers.pushed import check_stream, is_like, planes_of, spec_of, stamp_of
 from hyperframes.drivers.station import Station
 from hyperframes.errors import PipelineError, without_credentials
 from hyperframes.frames import FrameSpec, Spec, copy_planes
@@ -155,7 +155,7 @@ class LiveRuntime:
         clock: Clock | None = None,
         crew: Crew | None = None,
     ) -> None:
-        check_run(when_full=when_full, on_gap=on_gap, pace=pace, queue=queue, workers=workers, join=join)
+        check_run(when_full=when_full, on_gap=on_gap, pace=pace, queue=queue, workers=workers, join=join, ttl=ttl)
         self.packing = Packing(**preset_packing(packing)) if isinstance(packing, str) else packing or Packing()
         self.id = run_id or uuid.uuid4().hex[:8]
         self.pipeline = Pipeline.of("live", operator, **dict(options or {}))
@@ -347,7 +347,11 @@ class LiveRuntime:
             self._sources[name] = _Asked(what, priority, epoch, options)
 
     def _capture(self, station: Station, what: Any, options: Mapping[str, Any]) -> None:
-        feeder = feeder_for(what, station, {"pace": self.pace, **options}, unix_ns=self.unix_ns)
+        try:
+            feeder = feeder_for(what, station, {"pace": self.pace, **options}, unix_ns=self.unix_ns)
+        except BaseException:
+            station.end("refused")
+            raise
         self._feeders[station.name] = feeder
         feeder.start()
 
@@ -421,6 +425,7 @@ class LiveRuntime:
                 station.event(now)
 
     def _add(self, name: str, priority: int, epoch: int = 0) -> Station:
+        check_stream(name)
         with self._lock:
             if self._state == "new":
                 raise PipelineError(

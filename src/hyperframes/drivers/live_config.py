@@ -9,9 +9,11 @@ import tomllib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from hyperframes.drivers.pushed import check_stream
 from hyperframes.errors import PipelineError, RegistryError
 from hyperframes.operators.create import create
 from hyperframes.packing import Boundary, Packing
+from hyperframes.packing.assemble import LONGEST_SECONDS
 from hyperframes.scheduling.budget import PRESETS
 
 if TYPE_CHECKING:
@@ -80,7 +82,8 @@ def check_run(**given: Any) -> None:
     Parameters
     ----------
     **given
-        By name: ``when_full``, ``on_gap``, ``pace``, ``queue``, ``workers``, ``join``, ``boundary``; others are passed over.
+        By name: ``when_full``, ``on_gap``, ``pace``, ``queue``, ``workers``, ``join``, ``ttl``, ``boundary``; others are
+        passed over.
     """
     for name, known in _CHOICES.items():
         if name in given and given[name] not in known:
@@ -88,8 +91,11 @@ def check_run(**given: Any) -> None:
             raise PipelineError(f"{name}: expected one of {', '.join(known)}, got {got!r}", expected=known, got=got)
     for name in ("queue", "workers", "join"):
         value = given.get(name)
-        if value is not None and value < 1:
-            raise PipelineError(f"{name}: expected at least 1, got {value}", got=value)
+        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+            raise PipelineError(f"{name}: expected at least 1, got {value!r}", got=value)
+    ttl = given.get("ttl")
+    if ttl is not None and not (isinstance(ttl, int | float) and 0 < ttl <= LONGEST_SECONDS):
+        raise PipelineError(f"ttl: expected more than 0 seconds, got {ttl!r}", got=ttl)
     if "boundary" in given:
         try:
             Boundary.parse(given["boundary"])
@@ -108,11 +114,14 @@ def seconds_from(value: Any) -> float:
     if isinstance(value, bool):
         raise ValueError("a time such as '200ms'")
     if isinstance(value, int | float):
-        return float(value)
-    match = _TIME.fullmatch(value) if isinstance(value, str) else None
-    if match is None:
+        seconds = float(min(value, 10 * LONGEST_SECONDS))  # whole numbers in TOML have no end
+    elif isinstance(value, str) and (match := _TIME.fullmatch(value)):
+        seconds = float(match[1]) * _UNITS[match[2]]
+    else:
         raise ValueError("a time such as '200ms' or '1.5s'")
-    return float(match[1]) * _UNITS[match[2]]
+    if not 0 <= seconds <= LONGEST_SECONDS:
+        raise ValueError(f"a time from 0 to {LONGEST_SECONDS:g} seconds")
+    return seconds
 
 
 def read_live_config(text: str, name: str = "the configuration") -> LiveConfig:
@@ -219,6 +228,10 @@ class _Reader:
         return value
 
     def source(self, name: str, value: Any) -> dict[str, Any]:
+        try:
+            check_stream(name)
+        except PipelineError as error:
+            raise self.error("sources", name, str(error)) from error
         if isinstance(value, str):
             return {"url": value}
         if not isinstance(value, dict):
@@ -229,11 +242,12 @@ class _Reader:
         return given
 
     def stages(self, given: Any) -> list[str]:
-        if not isinstance(given, list):
-            raise self.error("stages", "", f"[[stages]] is a list of tables: got {given!r}")
+        if not isinstance(given, list) or not all(isinstance(entry, dict) for entry in given):
+            hint = 'For example [[stages]], and below it: operator = "temporal_mean:radius=2"'
+            raise self.error("stages", "", f"[[stages]] is a list of tables: got {given!r}", hint)
         found = []
         for number, entry in enumerate(given):
-            self.check_keys("stages", entry, {"operator", "name"})
+            self.check_keys("stages", entry, {"operator"})
             if not isinstance(entry.get("operator"), str):
                 raise self.error(
                     "stages",

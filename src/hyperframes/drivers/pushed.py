@@ -1,4 +1,4 @@
-"""What users push into a live run, checked before anything counts it: arrays as planes of a frame, and their stamp."""
+"""What users give a live run, checked before anything counts it: names of streams, arrays as planes of a frame, their stamp."""
 
 from __future__ import annotations
 
@@ -7,18 +7,36 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hyperframes.errors import FrameError
+from hyperframes.errors import FrameError, PipelineError
 from hyperframes.frames import FrameSpec
 
 if TYPE_CHECKING:
     from hyperframes.frames import Array
 
-__all__ = ["MOST", "check_stamp", "is_like", "planes_of", "spec_of", "stamp_of"]
+__all__ = ["MOST", "check_stamp", "check_stream", "is_like", "planes_of", "spec_of", "stamp_of"]
 
 MOST = 1 << 62
 """Ids and nanoseconds stay below that, so that what is added to them still fits 64 bits."""
 PLAIN_KINDS = "biufc"
 """Of dtypes: numbers and truth values."""
+NAME_MOST = 96
+"""Characters of a stream's name: columns of results have room for them."""
+
+
+def check_stream(name: Any) -> None:
+    """Refuse what cannot be the name of a stream, in a row, a file, a folder.
+
+    Raises
+    ------
+    PipelineError
+        Saying what names may be.
+    """
+    if isinstance(name, str) and 0 < len(name) <= NAME_MOST and name.isprintable() and name.strip(". "):
+        return
+    got = f"{len(name)} characters" if isinstance(name, str) and len(name) > NAME_MOST else repr(name)
+    raise PipelineError(
+        f"the name of a stream is text of 1 to {NAME_MOST} printable characters, not only dots: got {got}", got=got
+    )
 
 
 def planes_of(frame: Any) -> tuple[Array, ...]:

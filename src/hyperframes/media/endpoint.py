@@ -37,6 +37,7 @@ _WAIT_OPTION: Final = {
 _SAYS_SILENT: Final = frozenset({"rtsp", "rtsps", "tcp"})
 """Schemes whose reads end by themselves after that, and say why."""
 _SCHEME: Final = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
+_UNESCAPED: Final = re.compile(r"(?s).*\s|[^:]+://[^/?#:@\[]+:(?!\d{1,5}[/?#])[^/?#@]*[/?#].*@")
 _DEVICE: Final = re.compile(r"/dev/video\d+$")
 _MPEGTS_PROBE: Final = {"probesize": "500000", "analyzeduration": "1000000", "fpsprobesize": "0"}
 # The first packets of these bring all that a decoder needs: looking for more would cost a second a camera.
@@ -135,6 +136,11 @@ def _scheme_of(url: str) -> str:
 
 
 def _network_place(url: str, scheme: str, transport: str, options: dict[str, str]) -> Place:
+    if _UNESCAPED.match(url):  # FFmpeg would look for a host that is called as the user is; the URL stays untold
+        raise PipelineError(
+            f"a {scheme} URL has a space, or a password with / ? or # in it",
+            hint="Write %20 for a space, %2F for /, %3F for ?, %23 for #.",
+        )
     container = options.pop("format", None)
     defaults: dict[str, str] = {}
     if scheme in {"rtsp", "rtsps"}:

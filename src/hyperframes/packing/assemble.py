@@ -37,6 +37,8 @@ PACK_SHARE = 0.6
 """Share of a latency budget that waiting for frames may take (W4)."""
 OPEN_GROUPS, OPEN_GROUPS_MOST = 4, 8
 """Instants (or runs of them) that may be open at once, at least and at most; a frame of a later one seals the first."""
+SHORTEST_SECONDS, LONGEST_SECONDS = 1e-6, 1e6
+"""Of every time that a packing or a run is told: from a microsecond to eleven days."""
 SKIPPED_AT_ONCE = 2
 """Instants that a frame may skip beyond those for which there was time: one further ahead has a clock that is wrong, and must
 not make the frames of all others late."""
@@ -50,6 +52,10 @@ PERIOD_ERROR = 0.01
 FOLLOW = 1 / 64
 """Share of what frames have moved against their instants, on average, by which the instants to come are moved; of that, a quarter of the
 same share goes to the time between two, so that clocks which run a little off are met in the middle (a second-order loop)."""
+
+
+def _is_time(value: object, least: float) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and least <= value <= LONGEST_SECONDS
 
 
 def _ns(seconds: float) -> int:
@@ -106,12 +112,12 @@ class Packing:
                 )
         if self.size is not None:
             validate_size(self.size)
-        for name in ("timeout", "window", "latency", "tolerance"):
-            value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise PipelineError(f"packing.{name}: expected more than 0 seconds, got {value!r}", got=value)
-        if not self.lateness >= 0:
-            raise PipelineError(f"packing.lateness: expected at least 0 seconds, got {self.lateness!r}")
+        for name in ("timeout", "window", "latency", "tolerance", "lateness"):
+            value: object = getattr(self, name)  # of callers that check no types
+            least = 0 if name == "lateness" else SHORTEST_SECONDS
+            if (name in {"window", "lateness"} or value is not None) and not _is_time(value, least):
+                said = f"from {least:g} to {LONGEST_SECONDS:g} seconds"
+                raise PipelineError(f"packing.{name}: expected {said}, got {value!r}", got=value)
         if self.trigger == "latency" and self.latency is None:
             raise PipelineError("the trigger 'latency' needs a budget", hint="For example --latency 200ms.")
 

@@ -33,7 +33,7 @@ class Ranges:
 def validate_size(size: int) -> int:
     """Return `size`, or raise a PipelineError when it is no whole number of at least 1."""
     given: object = size  # of callers that check no types
-    if not isinstance(given, int) or size < 1:
+    if not isinstance(given, int) or isinstance(given, bool) or size < 1:
         raise PipelineError(
             f"size counts the frames a hyperframe owns: expected at least 1, got {size!r}",
             got=size,
