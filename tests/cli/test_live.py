@@ -15,7 +15,7 @@ import pytest
 from hyperframes.cli import _show
 
 CLIP = str(files("hyperframes") / "data" / "big_buck_bunny.mp4")
-SMALL = "synthetic:moving?frames=40"
+SMALL, TINY = "synthetic:moving?frames=40", "synthetic:moving?frames=2"
 
 CONFIG = """
 [sources]
@@ -169,6 +169,69 @@ def test_a_configuration_that_is_no_text_is_told(call, tmp_path):
     done = call("live", str(config))
     assert done.code == 2
     assert "plant.toml is no text in UTF-8" in done.error
+
+
+@pytest.mark.parametrize(
+    ("outputs", "message", "hint"),
+    [
+        (["first.jsonl", "bad.txx"], "no sink writes 'bad.txx'", ".txt"),
+        (
+            ["first.jsonl", "./first.jsonl"],
+            "two outputs are written to one place: first.jsonl and ./first.jsonl",
+            "own",
+        ),
+        (["first.mp4", "sub/../first.mp4"], "two outputs are written to one place", "own"),
+        (["shots", "shots/%06d.png"], "two outputs are written to one place", "own"),
+        (["first.jsonl", "nowhere/out.jsonl"], "cannot write nowhere/out.jsonl: 'nowhere' does not exist", "mkdir -p"),
+        (["first.jsonl", "nowhere/out.mp4"], "cannot write nowhere/out.mp4: 'nowhere' does not exist", "mkdir -p"),
+        (["first.jsonl", "full"], "cannot write full-a: the folder is not empty", "new folder"),
+        (["first.jsonl", "full/%06d.png"], "cannot write full-a: the folder is not empty", "new folder"),
+        (
+            ["first.jsonl", "/proc/out.csv"],
+            "cannot write /proc/out.csv: ",
+            "may be written to",
+        ),
+    ],
+)
+def test_outputs_that_cannot_be_written_are_refused_before_a_source_is_opened(call, tmp_path, outputs, message, hint):
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "full-a").mkdir()
+    (tmp_path / "full-a" / "000000.png").touch()
+    before = sorted(tmp_path.rglob("*"))
+    sources = ("--source", f"a={SMALL}", "--source", f"b={SMALL}")
+    done = call("live", *sources, *(part for name in outputs for part in ("--to", name)))
+    assert done.code == 2
+    assert message in done.error
+    assert hint in done.hint
+    assert "connected" not in done.err
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("config", "sources", "names"),
+    [
+        ("", ["A", "B"], {"cam0", "cam1"}),
+        ("", ["x=A", "B"], {"x", "cam1"}),
+        ("", ["A", "cam0=B"], {"cam1", "cam0"}),
+        ("cam0", ["A", "B"], {"cam0", "cam1", "cam2"}),
+        ("door", ["A"], {"door", "cam0"}),
+        ("", ["x=A", "x=B"], "two sources are named 'x' by --source"),
+        ("door", ["door=A"], "two sources are named 'door' by plant.toml or --source"),
+        ("cam0", ["cam0=A"], "two sources are named 'cam0'"),
+    ],
+)
+def test_sources_without_a_name_get_the_next_free_one_and_no_name_is_taken_twice(
+    call, tmp_path, config, sources, names
+):
+    (tmp_path / "plant.toml").write_text(f'[sources]\n{config} = "{TINY}"\n' if config else "")
+    given = [part for text in sources for part in ("--source", text.replace("A", TINY).replace("B", TINY))]
+    done = call("live", *(["plant.toml"] if config else []), *given, "--pace", "flat", "--json", "-q")
+    if isinstance(names, set):
+        assert set(json.loads(done.out)["streams"]) == names
+    else:
+        assert done.code == 2
+        assert names in done.error
+        assert "--source door=rtsp://" in done.hint
 
 
 def test_a_run_without_a_frame_has_failed(call, tmp_path):

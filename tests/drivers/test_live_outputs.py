@@ -144,7 +144,7 @@ def test_nothing_stands_under_its_name_before_the_end_nor_after_giving_up(tmp_pa
 def test_wrong_names_are_refused_before_anything_runs(tmp_path):
     with pytest.raises(SinkError, match=r"no sink writes 'out\.txx'"):
         LiveOutputs([str(tmp_path / "out.txx")], ["a"])
-    with pytest.raises(PipelineError, match="two outputs have one name"):
+    with pytest.raises(PipelineError, match="two outputs are written to one place: null: was given twice"):
         LiveOutputs(["null:", "null:"], ["a"])
 
 

@@ -1,5 +1,6 @@
 """Output appears whole or not at all: full disks, folders that cannot be written, left-overs of killed runs."""
 
+import csv
 import os
 import resource
 import tempfile
@@ -10,9 +11,11 @@ import numpy as np
 import pytest
 
 from hyperframes.errors import SinkError
-from hyperframes.frames import Clip, FrameSpec
+from hyperframes.frames import Clip, Field, FrameSpec, Records, RecordSpec
 from hyperframes.sinks import open_sink, staging
-from hyperframes.sinks.staging import FolderClaim, StagedFile, StagedFolder, pieces_of, remove_pieces
+from hyperframes.sinks.rows import whole_lines
+from hyperframes.sinks.staging import FolderClaim, StagedFile, StagedFolder, partial_of, pieces_of, remove_pieces
+from hyperframes.sinks.table import CsvSink
 from hyperframes.testing.sinks import clip_like, target_for
 
 PICTURES = FrameSpec.picture(64, 64, "rgb24")
@@ -246,3 +249,64 @@ def test_pieces_that_a_killed_run_left_go_and_those_of_another_run_stay(tmp_path
     claim.release()  # as its process's end does
     remove_pieces(out)
     assert list(tmp_path.iterdir()) == []
+
+
+# Going on with lines --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [10, (1 << 16) - 3, 200_000])
+def test_lines_that_a_killed_run_left_are_gone_on_with_and_a_torn_one_is_cut_off(tmp_path, size):
+    path = tmp_path / "out.jsonl"
+    partial_of(path).write_bytes(b"a whole one\n" + b"x" * size)
+    staged = StagedFile.continued(path, whole_lines)
+    staged.write(b"another\n")
+    staged.commit()
+    assert path.read_bytes() == b"a whole one\nanother\n"
+    assert [left.name for left in tmp_path.iterdir()] == ["out.jsonl"]
+
+
+def test_what_stands_under_its_name_is_gone_on_with_and_keeps_it_where_nothing_is_added(tmp_path):
+    path = tmp_path / "out.jsonl"
+    path.write_bytes(b"a line\n")
+    staged = StagedFile.continued(path, whole_lines)
+    assert not path.exists()
+    staged.discard(keep=True)
+    assert path.read_bytes() == b"a line\n"
+    staged = StagedFile.continued(path, whole_lines)
+    staged.write(b"more\n")
+    staged.discard(keep=True)
+    assert partial_of(path).read_bytes() == b"a line\nmore\n"
+    assert not path.exists()
+
+
+def test_lines_that_are_kept_stay_on_a_full_disk_and_the_error_says_where(tmp_path):
+    path = tmp_path / "out.jsonl"
+    staged = StagedFile.continued(path, whole_lines)
+    staged.write(b"a line\n" * 10)
+    staged.flush()
+    with small_files(100), pytest.raises(SinkError, match="cannot write") as caught:
+        staged.write(b"x" * 100_000)
+    assert str(partial_of(path)) in caught.value.hint
+    assert partial_of(path).read_bytes().startswith(b"a line\n" * 10)
+
+
+def test_rows_of_a_table_are_gone_on_with_at_the_last_whole_one_and_only_under_the_same_head(tmp_path):
+    words = RecordSpec((Field("word", np.dtype("U16")),))
+
+    def write(texts, spec=words, *, resumed=True):
+        sink = CsvSink(tmp_path / "out.csv")
+        sink.open_kept(target_for(spec, kind="records"), resumed=resumed)
+        count = np.arange(len(texts))
+        sink.write(Records({spec.fields[0].name: np.array(texts)}, count, count, spec))
+        sink.flush()
+        return sink
+
+    write(["a", "b,\r\nstill b"], resumed=False).abort(keep_parts=True)
+    part = partial_of(tmp_path / "out.csv")
+    part.write_bytes(part.read_bytes() + b'2,2.0,"torn \r\n')
+    with pytest.raises(SinkError, match="the killed run wrote other columns") as caught:
+        write(["x"], RecordSpec((Field("other", np.dtype("U16")),)))
+    assert "operators of that run" in caught.value.hint
+    write(["c"]).close()
+    with (tmp_path / "out.csv").open(newline="") as file:
+        assert [row[-1] for row in csv.reader(file)] == ["word", "a", "b,\r\nstill b", "c"]

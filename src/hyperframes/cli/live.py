@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import itertools
 import json
+import shlex
 import sys
 import threading
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
 from hyperframes.cli import _options, _serve, _show
-from hyperframes.errors import PipelineError, without_credentials
+from hyperframes.cli._told import Teller, check_results
+from hyperframes.errors import HyperframesError, PipelineError, without_credentials
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from hyperframes.drivers.live import LiveRuntime
     from hyperframes.drivers.live_cluster import LiveCluster
@@ -24,7 +29,6 @@ if TYPE_CHECKING:
     from hyperframes.drivers.live_journal import LiveJournal
     from hyperframes.drivers.live_outputs import LiveOutputs
     from hyperframes.drivers.replay import Rebuilt
-    from hyperframes.errors import HyperframesError
 
     Live = LiveRuntime | LiveCluster
 
@@ -43,7 +47,8 @@ def live(
         typer.Option(
             "--source",
             metavar="[NAME=]URL",
-            help="A camera (rtsp, udp, tcp, http, /dev/video0) or a file to replay; several times for several.",
+            help="A camera (rtsp, udp, tcp, http, /dev/video0) or a file to replay; several times for several. Without a NAME "
+            "it is camN: N counts these options from 0, or is the next number that is free.",
             rich_help_panel=SOURCES,
         ),
     ] = None,
@@ -169,7 +174,8 @@ def live(
         bool,
         typer.Option(
             "--resume",
-            help="First work on what was sealed and not done when the last run ended; needs --journal and --record.",
+            help="First work on what was sealed and not done when the last run ended, and go on with its .jsonl and .csv files; "
+            "needs --journal and --record.",
             rich_help_panel=OUTPUT,
         ),
     ] = False,
@@ -196,7 +202,8 @@ def live(
 ) -> None:
     """Pack live streams into hyperframes and run operators on them, until told to stop (Ctrl-C, SIGTERM).
 
-    Stopping finishes what was captured. Every frame is accounted for in what is printed at the end.
+    Stopping finishes what was captured; stopped again it gives up what waits. Every frame is accounted for in what is printed
+    at the end.
 
     Example: hyperframes live --source door=rtsp://10.0.0.7/main --operator background --latency 500ms --journal door.journal
     """
@@ -221,10 +228,14 @@ def live(
         raise PipelineError(
             "a live run needs a source", hint="For example: hyperframes live --source rtsp://10.0.0.7/main"
         )
-    stats, failures = _run(chosen, drain=not no_drain, resume=resume, quiet=quiet)
-    print(json.dumps(stats, indent=2)) if as_json else _print(stats, sys.stderr if rows_on_stdout else sys.stdout)
-    if failures:
-        raise _show.RunFailed(str(failures[0]), hint=failures[0].hint)
+    from hyperframes.drivers.interrupts import interrupts_apart
+
+    with interrupts_apart():
+        ended = _run(chosen, drain=not no_drain, resume=resume, quiet=quiet)
+        print(json.dumps(ended.stats, indent=2)) if as_json else _print(
+            ended.stats, sys.stderr if rows_on_stdout else sys.stdout
+        )
+    ended.check()
 
 
 def _configured(config: Path | None, sources: list[str] | None) -> LiveConfig:
@@ -238,17 +249,29 @@ def _configured(config: Path | None, sources: list[str] | None) -> LiveConfig:
             raise PipelineError(f"cannot read {config}: {error.strerror}", hint="Name a TOML file.") from error
         except UnicodeDecodeError as error:
             raise PipelineError(f"{config} is no text in UTF-8, which TOML is", hint="Name a TOML file.") from error
-    for number, text in enumerate(sources or []):
-        name, url = _named(text, number)
-        if name in chosen.sources and config is None:
-            raise PipelineError(f"two sources are named {name!r}", got=text)
+    for name, url in _named(sources or [], chosen.sources):
+        if name in chosen.sources:
+            where = "by --source" if config is None else f"by {config} or --source"
+            raise PipelineError(
+                f"two sources are named {name!r} {where}: each needs a name of its own",
+                got=name,
+                hint="For example: --source door=rtsp://10.0.0.7/main",
+            )
         chosen.sources[name] = {"url": url}
     return chosen
 
 
-def _named(text: str, number: int) -> tuple[str, str]:
-    name, equals, url = text.partition("=")
-    return (name, url) if equals and name.replace("-", "_").isidentifier() else (f"cam{number}", text)
+def _named(texts: list[str], taken: Iterable[str]) -> list[tuple[str, str]]:
+    """Return name and URL of each source; those without a name get the first number from their place on that is free."""
+    parts = [text.partition("=") for text in texts]
+    names = [name if equals and name.replace("-", "_").isidentifier() else "" for name, equals, _ in parts]
+    known = {*taken, *names}
+    for place, name in enumerate(names):
+        if not name:
+            names[place] = next(free for n in itertools.count(place) if (free := f"cam{n}") not in known)
+            known.add(names[place])
+    urls = [url if name == said else text for name, text, (said, _, url) in zip(names, texts, parts, strict=True)]
+    return list(zip(names, urls, strict=True))
 
 
 def _left_over(chosen: LiveConfig) -> list[Rebuilt]:
@@ -269,16 +292,69 @@ def _left_over(chosen: LiveConfig) -> list[Rebuilt]:
     return unfinished(Path(journal), Path(record)) if Path(journal).is_file() else []
 
 
-def _run(
-    chosen: LiveConfig, *, drain: bool, resume: bool, quiet: bool
-) -> tuple[dict[str, Any], list[HyperframesError]]:
-    """Run, and return the last stats and why outputs were given up."""
-    seconds = chosen.run.get("duration")
+def _tell_not_continued(chosen: LiveConfig, names: list[str]) -> None:
+    """Warn of files that will not hold what a killed run had delivered, and say how they are made again."""
+    from hyperframes.drivers.journal_reading import JournalReader
+    from hyperframes.drivers.live_outputs import tagged
+
+    journal, record = Path(chosen.output["journal"]), chosen.output["record"]
+    if not journal.is_file():
+        return
+    with JournalReader(journal) as reader:
+        last = next(iter(reader.runs()[-1:]), None)
+        if last is None or last.outcome:
+            return
+        where = f"run = {last.run} and outcome = delivered"
+        frames = sum(reader.find(where, limit=0).outcomes.values())
+    stages = [part for stage in chosen.operators for part in ("--operator", stage)]
+    for name in names if frames else ():
+        again = ["--where", where, *stages, "--to", tagged(name, f"-run{last.run}")]
+        command = shlex.join(["hyperframes", "replay", str(journal), "--record", record, *again])
+        _show.tell(
+            "warning",
+            f"{name} does not hold the {frames} frames that the killed run had delivered; this makes a file of them: {command}",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Ended:
+    """How a run ended."""
+
+    stats: dict[str, Any]
+    failures: tuple[HyperframesError, ...]
+    """Why outputs were given up."""
+    first_error: str
+    """Of operators."""
+    cut_short: bool
+    """Whether somebody did not wait for it to drain."""
+    reader_left: bool
+    """Whether nobody reads standard output any more."""
+
+    def check(self) -> None:
+        """Raise what makes a run more or less than done."""
+        stats = self.stats
+        check_results(stats, self.failures, self.first_error)
+        if self.cut_short:
+            left = f", {stats['in_flight']} left as they were" if stats["in_flight"] else ""
+            raise _show.Interrupted(
+                "interrupted before all that was captured was worked on: "
+                f"{stats['dropped'].get('cancelled', 0)} frames were given up{left}",
+                hint="Outputs hold what was delivered. Wait after the first signal to have all of it.",
+            )
+        if self.reader_left:
+            raise BrokenPipeError
+
+
+def _run(chosen: LiveConfig, *, drain: bool, resume: bool, quiet: bool) -> _Ended:
+    """Run, and return how it ended."""
     left = _left_over(chosen) if resume else []
+    teller = Teller(quiet=quiet)
     with contextlib.ExitStack() as stack:
         console = stack.enter_context(_serve.serving(chosen.output.get("serve"), quiet=quiet))
-        outputs = stack.enter_context(_outputs(chosen))
-        watching = tuple(i for i in (console, _Teller(quiet=quiet)) if i is not None)
+        outputs = stack.enter_context(_outputs(chosen, resume=resume))
+        if resume and outputs is not None and outputs.not_continued:
+            _tell_not_continued(chosen, outputs.not_continued)
+        watching = tuple(i for i in (console, teller) if i is not None)
         if chosen.output.get("cluster"):
             runtime: Live = _make_cluster(chosen, outputs, watching)
             journal = None
@@ -288,10 +364,11 @@ def _run(
             outputs.watch(runtime.outputs)
         if console is not None:
             console.watch(runtime.stats, None if journal is None else journal.stats)
-        stats = _carry_out(runtime, chosen, seconds, drain=drain, quiet=quiet)
+        stats, cut_short = _carry_out(runtime, chosen, outputs, drain=drain, quiet=quiet)
         for warning in (*runtime.warnings, *(() if journal is None else journal.warnings)):
             _show.tell("warning", warning)
-    return stats, [] if outputs is None else outputs.failures
+    failures, reader_left = ((), False) if outputs is None else (tuple(outputs.failures), outputs.reader_left)
+    return _Ended(stats, failures, teller.first_error, cut_short, reader_left)
 
 
 def _settings(chosen: LiveConfig) -> dict[str, Any]:
@@ -347,50 +424,58 @@ def _make_cluster(chosen: LiveConfig, outputs: LiveOutputs | None, watching: tup
     )
 
 
-def _carry_out(runtime: Live, chosen: LiveConfig, seconds: float | None, *, drain: bool, quiet: bool) -> dict[str, Any]:
-    """Run until the sources end, the time is over, or somebody stops it."""
-    runtime.start()
+def _carry_out(
+    runtime: Live, chosen: LiveConfig, outputs: LiveOutputs | None, *, drain: bool, quiet: bool
+) -> tuple[dict[str, Any], bool]:
+    """Run until the sources end, the time is over, nobody reads, or somebody stops it; then stop it, see `_stop`."""
     try:
+        runtime.start()
         with _progress(runtime, quiet=quiet):
-            for name, options in chosen.sources.items():
-                given = dict(options)
-                runtime.add_source(name, given.pop("url"), **given)
-            end = None if seconds is None else time.monotonic() + seconds
-            while (end is None or time.monotonic() < end) and not runtime.wait(0.2):
-                pass
+            _capture(runtime, chosen, outputs)
     except KeyboardInterrupt:
-        if not quiet:
-            _show.tell("stopping", "what was captured is finished first" if drain else "what waits is given up")
+        _tell_stopping("what was captured is finished first" if drain else "what waits is given up", quiet=quiet)
     except BaseException:
         runtime.stop(drain=False)
         raise
-    stats = runtime.stop(drain=drain)
+    wanted = outputs is None or not outputs.reader_left or outputs.writes
+    stats, cut_short = _stop(runtime, drain=drain and wanted, quiet=quiet)
     if not stats["captured"]:
-        raise _show.RunFailed(
-            "no source brought a frame", hint="Their reasons stand above; --source takes URLs and files."
-        )
-    return stats
+        why = "Run it again without --quiet to read why" if quiet else "Their reasons stand above"
+        raise _show.RunFailed("no source brought a frame", hint=f"{why}; --source takes URLs and files.")
+    return stats, cut_short
 
 
-class _Teller:
-    """Says on stderr what happens to streams, and warnings."""
-
-    def __init__(self, *, quiet: bool) -> None:
-        self._quiet = quiet
-
-    def observe(self, observation: dict[str, Any]) -> None:
-        """Tell one observation, where it is for people."""
-        kind = observation["kind"]
-        if kind == "warning":
-            _show.tell("warning", observation["message"])
-        elif self._quiet:
+def _capture(runtime: Live, chosen: LiveConfig, outputs: LiveOutputs | None) -> None:
+    """Begin to capture, and wait until there is a reason to stop."""
+    for name, options in chosen.sources.items():
+        given = dict(options)
+        runtime.add_source(name, given.pop("url"), **given)
+    seconds = chosen.run.get("duration")
+    end = None if seconds is None else time.monotonic() + seconds
+    while (end is None or time.monotonic() < end) and not runtime.wait(0.2):
+        if outputs is not None and outputs.reader_left:
             return
-        elif kind == "stream" and observation["state"] != "added":
-            reason = "" if observation["reason"] in {"", None, observation["state"]} else f": {observation['reason']}"
-            spec = f" ({observation['spec']})" if observation["state"] == "connected" else ""
-            _show.tell(observation["stream"], f"{observation['state']}{spec}{reason}")
-        elif kind in {"degraded", "recovered"}:
-            _show.tell(kind, observation["rule"])
+
+
+def _stop(runtime: Live, *, drain: bool, quiet: bool) -> tuple[dict[str, Any], bool]:
+    """Stop, and return the last stats, and whether somebody did not wait for that.
+
+    A signal meanwhile gives up what has not started; another one what has too, since an operator may hang.
+    """
+    try:
+        return runtime.stop(drain=drain), False
+    except KeyboardInterrupt:
+        _tell_stopping("what waits is given up", quiet=quiet)
+    try:
+        return runtime.stop(drain=False), True
+    except KeyboardInterrupt:
+        _tell_stopping("what is being worked on is left as it is", quiet=quiet)
+    return runtime.stats(), True
+
+
+def _tell_stopping(how: str, *, quiet: bool) -> None:
+    if not quiet:
+        _show.tell("stopping", how)
 
 
 def _names(chosen: LiveConfig) -> list[str]:
@@ -400,22 +485,27 @@ def _names(chosen: LiveConfig) -> list[str]:
 
 
 @contextlib.contextmanager
-def _outputs(chosen: LiveConfig) -> Iterator[LiveOutputs | None]:
+def _outputs(chosen: LiveConfig, *, resume: bool) -> Iterator[LiveOutputs | None]:
     """Give what writes results to where they are to go; None if nowhere. Finished in the end, given up on errors."""
+    from hyperframes.drivers.interrupts import interrupts_held
     from hyperframes.drivers.live_outputs import LiveOutputs
 
     names = _names(chosen)
     if not names:
         yield None
         return
-    pixels = not chosen.output.get("cluster")
-    outputs = LiveOutputs(names, chosen.sources, lambda why: _show.tell("warning", why), pixels=pixels)
+    given = chosen.output
+    kept = bool(given.get("journal") and given.get("record")) and not given.get("cluster")
+    pixels = not given.get("cluster")
+    warn = functools.partial(_show.tell, "warning")
+    outputs = LiveOutputs(names, chosen.sources, warn, pixels=pixels, kept=kept, resumed=resume)
     try:
         yield outputs
     except BaseException:
         outputs.abort()
         raise
-    outputs.finish()
+    with interrupts_held():  # what is whole gets its name
+        outputs.finish()
 
 
 @contextlib.contextmanager

@@ -525,13 +525,15 @@ class LiveCluster:
         for observation in look.told:
             self._observers.observe({**observation, "node": hand.name})
         for result in look.results:
-            self._call(LiveResult(*result))
+            self._call(self._on_result, LiveResult(*result))
+        if look.results:
+            self._call(getattr(self._on_result, "settle", None))
 
-    def _call(self, result: LiveResult) -> None:
-        if self._on_result is None:
+    def _call(self, callback: Callable[..., Any] | None, *given: LiveResult) -> None:
+        if callback is None:
             return
         try:
-            self._on_result(result)
+            callback(*given)
         except Exception as error:  # noqa: BLE001 - a callback's fault is its own
             self._callback_errors += 1
             if self._callback_errors & (self._callback_errors - 1) == 0:  # 1, 2, 4, 8, ...: no storm of warnings

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+import threading
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from pathlib import Path
@@ -20,8 +21,10 @@ from hyperframes.errors import HyperframesError, PipelineError, SinkError
 from hyperframes.frames import Clip, Field, FrameSpec, Records, RecordSpec, Spec
 from hyperframes.operators.convert import Convert, choose_format
 from hyperframes.sinks import NullSink, Sink, Target, open_sink
-from hyperframes.sinks.rows import RowLayout
-from hyperframes.sinks.staging import StagedFile
+from hyperframes.sinks.checks import opened
+from hyperframes.sinks.images import ImagesSink
+from hyperframes.sinks.rows import RowLayout, RowsFile, whole_lines
+from hyperframes.sinks.staging import StagedFile, refuse_filled, refuse_unwritable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -30,13 +33,15 @@ if TYPE_CHECKING:
     from hyperframes.frames import Array
     from hyperframes.operators.framewise import Kernel
 
-__all__ = ["LiveOutputs", "plain_value", "row_of"]
+__all__ = ["LiveOutputs", "plain_value", "row_of", "tagged"]
 
 Outputs = Callable[[], "list[dict[str, tuple[str, Spec]]]"]
 """What results are made of, see `LiveRuntime.outputs`."""
 
 ROWS_TOGETHER, PICTURES_TOGETHER = 512, 8
 """Handed to a sink at once."""
+WAIT_SECONDS = 1.0
+"""For a result that is being written: who gave up waiting for the run may find one that its reader does not take."""
 TICK = Fraction(1, 90_000)
 """Of times in videos, which begin with the first picture."""
 _NANO = Fraction(1, 1_000_000_000)
@@ -52,14 +57,18 @@ _NUMBERED = re.compile(r"%0?\d*d")
 
 class _Writer(Protocol):
     name: str
+    continues: bool
+    """Whether a later run can go on with what a killed one wrote."""
 
+    def open(self) -> None: ...
     def add(self, result: LiveResult) -> None: ...
+    def settle(self) -> None: ...
     def finish(self) -> list[str]: ...
     def abort(self) -> None: ...
 
 
 class LiveOutputs:
-    """Writes results; give it to the run as `on_result`, then call `finish`.
+    """Writes results; give it to the run as `on_result`, then call `finish`. Lines go out after each hyperframe.
 
     Parameters
     ----------
@@ -73,11 +82,18 @@ class LiveOutputs:
         Told, once each, why an output was given up.
     pixels : bool
         Whether results bring their pictures; those of a cluster leave them where they were made.
+    kept : bool
+        Whether lines and rows of text (``.jsonl``, ``.csv``) stay as ``.NAME.part`` where the run does not come to its end:
+        a journal says that they were delivered.
+    resumed : bool
+        Whether to go on with those that a killed run left.
 
     Attributes
     ----------
     failures : list of HyperframesError
         Why outputs were given up.
+    reader_left : bool
+        Whether nobody reads standard output any more.
 
     Raises
     ------
@@ -94,21 +110,32 @@ class LiveOutputs:
         on_failure: Callable[[str], Any] | None = None,
         *,
         pixels: bool = True,
+        kept: bool = False,
+        resumed: bool = False,
     ) -> None:
-        if twice := next((name for name in names if names.count(name) > 1), None):
-            raise PipelineError("two outputs have one name: each needs its own", got=twice)
+        known = sorted(set(streams))
+        self.kept, self.resumed = kept or resumed, resumed
+        self.reader_left = False
         self._outputs: Outputs = list
-        several = len(set(streams)) > 1
-        self._writers: list[_Writer] = [_writer(name, self, several=several) for name in names]
-        if not pixels and (needs := next((w for w in self._writers if isinstance(w, _Pictures)), None)):
-            self.abort()
+        self._on_failure = on_failure
+        self.failures: list[HyperframesError] = []
+        self._writing = threading.Lock()
+        writers = [_writer(name, self, known) for name in names]
+        _check_places(names, writers)
+        if not pixels and (needs := next((w for w in writers if isinstance(w, _Pictures)), None)):
             raise PipelineError(
                 f"results of a cluster come without pixels: {needs.name} needs them",
                 got=needs.name,
                 hint="Write rows (.jsonl, .parquet, mqtt://, nats://), or run live on one machine.",
             )
-        self._on_failure = on_failure
-        self.failures: list[HyperframesError] = []
+        self._writers: list[_Writer] = []
+        try:
+            for writer in writers:
+                writer.open()
+                self._writers.append(writer)
+        except BaseException:
+            self.abort()
+            raise
 
     def watch(self, outputs: Outputs) -> None:
         """Ask `outputs` what results are made of."""
@@ -117,21 +144,43 @@ class LiveOutputs:
     def __call__(self, result: LiveResult) -> None:
         """Write one result; provisional ones are passed over, since the final one follows."""
         if not result.provisional:
+            with self._writing:
+                for writer in tuple(self._writers):
+                    self._trying(writer, lambda writer=writer: writer.add(result))  # type: ignore[misc]
+
+    def settle(self) -> None:
+        """Hand over what was written for a hyperframe: lines to their readers and to the operating system."""
+        with self._writing:
             for writer in tuple(self._writers):
-                self._trying(writer, lambda writer=writer: writer.add(result))  # type: ignore[misc]
+                self._trying(writer, writer.settle)
 
     def finish(self) -> list[str]:
-        """Finish all outputs and return their names."""
+        """Finish all outputs and return their names; what comes later is passed over."""
         done: list[str] = []
-        for writer in tuple(self._writers):
-            self._trying(writer, lambda writer=writer: done.extend(writer.finish()))  # type: ignore[misc]
-        self._writers.clear()
+        if not self._writing.acquire(timeout=WAIT_SECONDS):
+            return done
+        try:
+            for writer in tuple(self._writers):
+                self._trying(writer, lambda writer=writer: done.extend(writer.finish()))  # type: ignore[misc]
+            self._writers.clear()
+        finally:
+            self._writing.release()
         return done
 
     def abort(self) -> None:
-        """Give up what is not finished: nothing of it stays."""
+        """Give up what is not finished: nothing of it stays but what is kept."""
         while self._writers:
             self._writers.pop().abort()
+
+    @property
+    def writes(self) -> bool:
+        """Whether there is an output that has not been given up."""
+        return bool(self._writers)
+
+    @property
+    def not_continued(self) -> list[str]:
+        """Names of files with which a later run cannot go on where this one is killed."""
+        return [writer.name for writer in self._writers if not writer.continues]
 
     @property
     def made(self) -> bool:
@@ -141,6 +190,9 @@ class LiveOutputs:
     def _trying(self, writer: _Writer, act: Callable[[], Any]) -> None:
         try:
             act()
+        except BrokenPipeError:  # nobody reads standard output any more
+            self._writers.remove(writer)
+            self.reader_left = True
         except (HyperframesError, OSError) as error:
             self._writers.remove(writer)
             writer.abort()
@@ -162,13 +214,54 @@ class LiveOutputs:
         return None
 
 
-def _writer(name: str, outputs: LiveOutputs, *, several: bool) -> _Writer:
-    if name == "-" or name.endswith(".jsonl"):
-        return _Lines(name)
+def tagged(name: str, tag: str) -> str:
+    """Return the name of a file, folder or pattern of images with `tag` before its suffix.
+
+    Examples
+    --------
+    >>> tagged("out.mp4", "-door"), tagged("shots/%06d.png", "-door")
+    ('out-door.mp4', 'shots-door/%06d.png')
+    """
+    place = Path(name)
+    if _NUMBERED.search(place.name):
+        return str(place.parent.with_name(place.parent.name + tag) / place.name)
+    return str(place.with_name(place.stem + tag + place.suffix))
+
+
+def _writer(name: str, outputs: LiveOutputs, streams: Sequence[str]) -> _Writer:
+    if name == "-":
+        return _Printed()
     sink = open_sink(name)  # refuses early what cannot be written
+    if name.endswith(".jsonl"):
+        return _Lines(name, outputs)
     if isinstance(sink, NullSink) or not sink.takes_frames or sink.takes_records:
         return _Rows(sink, outputs)
-    return _Pictures(name, outputs, several=several)
+    return _Pictures(name, outputs, streams)
+
+
+def _check_places(names: Sequence[str], writers: Sequence[_Writer]) -> None:
+    """Refuse two outputs that would be written to one file or folder, and what could not be written at all."""
+    taken: dict[Path | str, str] = {}
+    for name, writer in zip(names, writers, strict=True):
+        for place in _places(name, writer):
+            other = taken.setdefault(place, name)
+            if other is not name or names.count(name) > 1:
+                both = f"{other} and {name} are both {place}" if other != name else f"{name} was given twice"
+                raise PipelineError(
+                    f"two outputs are written to one place: {both}",
+                    got=name,
+                    hint="Give each output a name of its own.",
+                )
+            if isinstance(place, Path):
+                refuse_unwritable(place)
+
+
+def _places(name: str, writer: _Writer) -> set[Path | str]:
+    """Return the files or folders that an output is known to write, or its name where it is none."""
+    if "://" in name or name in {"-", "null:"}:
+        return {name}
+    named = writer.first_names() if isinstance(writer, _Pictures) else [name]
+    return {(place.parent if _NUMBERED.search(place.name) else place).resolve() for place in map(Path, named)}
 
 
 def _fits(part: Any, spec: FrameSpec) -> bool:
@@ -181,29 +274,63 @@ def _fits(part: Any, spec: FrameSpec) -> bool:
 # JSON, one line a frame -----------------------------------------------------------------------------------------------
 
 
+class _Printed:
+    """One line of JSON a frame on standard output, those of a hyperframe in one go."""
+
+    name, continues = "-", True
+
+    def open(self) -> None:
+        pass
+
+    def add(self, result: LiveResult) -> None:
+        sys.stdout.write(_line(result))
+
+    def settle(self) -> None:
+        sys.stdout.flush()
+
+    def finish(self) -> list[str]:
+        sys.stdout.flush()
+        return []
+
+    def abort(self) -> None:
+        pass
+
+
 class _Lines:
     """One line of JSON a frame: whose it is, and its value."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self._staged = None if name == "-" else StagedFile(Path(name))
+    continues = True
+
+    def __init__(self, name: str, outputs: LiveOutputs) -> None:
+        self.name, self._all = name, outputs
+        self._staged: StagedFile | None = None
+        self._holds = False  # a line
+
+    def open(self) -> None:
+        path = Path(self.name)
+        if self._all.resumed:
+            self._staged = StagedFile.continued(path, whole_lines)
+            self._holds = self._staged.file.tell() > 0
+        else:
+            self._staged = StagedFile(path, kept=self._all.kept)
 
     def add(self, result: LiveResult) -> None:
-        line = json.dumps(row_of(result)) + "\n"
-        if self._staged is None:
-            sys.stdout.write(line)
-        else:
-            self._staged.write(line.encode())
+        self._holds = True
+        opened(self._staged, self.name).write(_line(result).encode())
+
+    def settle(self) -> None:
+        opened(self._staged, self.name).flush()
 
     def finish(self) -> list[str]:
-        if self._staged is None:
-            sys.stdout.flush()
-            return []
-        return [self._staged.commit()]
+        return [opened(self._staged, self.name).commit()]
 
     def abort(self) -> None:
         if self._staged is not None:
-            self._staged.discard()
+            self._staged.discard(keep=self._all.kept and self._holds)
+
+
+def _line(result: LiveResult) -> str:
+    return json.dumps(row_of(result)) + "\n"
 
 
 def row_of(result: LiveResult) -> dict[str, Any]:
@@ -238,11 +365,16 @@ class _Rows:
 
     def __init__(self, sink: Sink, outputs: LiveOutputs) -> None:
         self.name, self._sink, self._all = sink.name, sink, outputs
+        self._text = sink if isinstance(sink, RowsFile) and outputs.kept else None
+        self.continues = self._text is not None or sink.place() is None
         self._together = 1 if sink.place() is None else ROWS_TOGETHER  # messages go out at once
         self._output: tuple[str, str, Spec] | None = None
         self._values: tuple[Field, ...] = ()
         self._held: list[tuple[LiveResult, Mapping[str, Array], int]] = []
         self._num_held = 0
+
+    def open(self) -> None:
+        """Wait for the first result: it tells the columns."""
 
     def add(self, result: LiveResult) -> None:
         if self._output is None and not self._begin(result.value):
@@ -291,8 +423,17 @@ class _Rows:
                 hint=f"Rename that field: {', '.join(f.name for f in _ABOUT)} are written for every row.",
             )
         kind = "spans" if kind == "spans" else "records"
-        self._sink.open(Target("results", kind, RecordSpec((*_ABOUT, *self._values), _NANO), None))  # type: ignore[arg-type]
+        target = Target("results", kind, RecordSpec((*_ABOUT, *self._values), _NANO), None)  # type: ignore[arg-type]
+        if self._text is None:
+            self._sink.open(target)
+        else:
+            self._text.open_kept(target, resumed=self._all.resumed)
         return True
+
+    def settle(self) -> None:
+        if self._text is not None and self._output is not None:
+            self._flush()
+            self._text.flush()
 
     def _flush(self) -> None:
         if not self._held or self._output is None:
@@ -319,7 +460,7 @@ class _Rows:
         return [] if name is None else [name]
 
     def abort(self) -> None:
-        self._sink.abort()
+        self._sink.abort(keep_parts=self._text is not None)
 
 
 # Pictures, of each stream ---------------------------------------------------------------------------------------------
@@ -328,11 +469,23 @@ class _Rows:
 class _Pictures:
     """A video, folder or array for each stream, and another one when its frames change."""
 
-    def __init__(self, name: str, outputs: LiveOutputs, *, several: bool) -> None:
-        self.name, self._all, self._several = name, outputs, several
+    def __init__(self, name: str, outputs: LiveOutputs, streams: Sequence[str]) -> None:
+        self.name, self._all, self._streams, self._several = name, outputs, streams, len(streams) > 1
+        self.continues = False
         self._open: dict[str, _Album] = {}
         self._made: dict[str, int] = {}
+        self._names: set[str] = set()
         self._done: list[str] = []
+
+    def open(self) -> None:
+        """Refuse folders that are filled, and wait for the first picture: it tells the size."""
+        for name in self.first_names():
+            sink = open_sink(name)
+            if isinstance(sink, ImagesSink):
+                refuse_filled(sink.place())
+
+    def settle(self) -> None:
+        """Nothing can be handed over before the end."""
 
     def add(self, result: LiveResult) -> None:
         album = self._open.get(result.stream)
@@ -357,16 +510,23 @@ class _Pictures:
                 hint="End with an operator that makes pictures, such as --operator overlay, or write to .jsonl or .parquet.",
             )
 
+    def first_names(self) -> list[str]:
+        """Return the names that the first pictures of the streams get that are known."""
+        return [self._name(stream, 1) for stream in self._streams] or [self.name]
+
     def _next_name(self, stream: str) -> str:
         if not self._several and self._made and stream not in self._made:
             self._several = True  # from here on they are told apart
-        number = self._made[stream] = self._made.get(stream, 0) + 1
+        while True:
+            number = self._made[stream] = self._made.get(stream, 0) + 1
+            name = self._name(stream, number)
+            if name not in self._names:  # those of 'b/1' and 'b_1' read alike
+                self._names.add(name)
+                return name
+
+    def _name(self, stream: str, number: int) -> str:
         safe = re.sub(r"[^\w.@+-]+", "_", stream)
-        tag = (f"-{safe}" if self._several else "") + (f"-{number}" if number > 1 else "")
-        place = Path(self.name)
-        if _NUMBERED.search(place.name):
-            return str(place.parent.with_name(place.parent.name + tag) / place.name)
-        return str(place.with_name(place.stem + tag + place.suffix))
+        return tagged(self.name, (f"-{safe}" if self._several else "") + (f"-{number}" if number > 1 else ""))
 
     def finish(self) -> list[str]:
         while self._open:

@@ -83,7 +83,8 @@ class HandingOver:
     Parameters
     ----------
     on_result : function or sequence of functions, optional
-        The callbacks.
+        The callbacks. Those that have a method `settle` are told by it that all frames of a hyperframe were given: only when
+        it returns may observers be told that the hyperframe was delivered.
     now_ns : function
         Tells the time.
     tell : function
@@ -103,6 +104,7 @@ class HandingOver:
         self.errors = 0
         """How often a callback raised."""
         self._callbacks = _callbacks(on_result)
+        self._settles = tuple(callback.settle for callback in self._callbacks if hasattr(callback, "settle"))
         self._now_ns, self._tell, self._provisional = now_ns, tell, provisional
         self._handed: dict[str, tuple[int, int]] = {}  # by stream, where provisional: epoch and end of the last core
 
@@ -132,6 +134,11 @@ class HandingOver:
                         callback(result)
                     except BaseException as error:  # noqa: BLE001 - a callback's fault is its own, also sys.exit()
                         self._raised(error)
+        for settle in self._settles:
+            try:
+                settle()
+            except BaseException as error:  # noqa: BLE001 - a callback's fault is its own, also sys.exit()
+                self._raised(error)
         if self._provisional:
             self._handed[stations[0].name] = (entry.epoch, header.core[1])
         for station, count, fewer in zip(stations, delivered, filtered, strict=True):

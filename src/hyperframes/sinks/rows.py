@@ -21,8 +21,11 @@ from hyperframes.sinks.staging import StagedFile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import IO
 
-__all__ = ["RowLayout", "RowsFile"]
+__all__ = ["RowLayout", "RowsFile", "whole_lines"]
+
+_TAIL_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +123,44 @@ class RowsFile(Sink):
         self._staged = StagedFile(Path(self.name))
         self._staged.write(self.head(self._layout))
 
+    def open_kept(self, target: Target, *, resumed: bool) -> None:
+        """Make the file, in place of `open`, so that a kill leaves what was flushed; `resumed`: go on with what one left.
+
+        Raises
+        ------
+        SinkError
+            As `open`, or if what was left has other columns.
+        """
+        self._layout = RowLayout.of(target, self.name)
+        head = self.head(self._layout)
+        if not resumed:
+            self._staged = StagedFile(Path(self.name), kept=True)
+            self._staged.write(head)
+            return
+        staged = StagedFile.continued(Path(self.name), self.whole_bytes)
+        if length := staged.file.tell():
+            staged.file.seek(0)
+            found = staged.file.read(len(head))
+            staged.file.seek(length)
+            if found != head:
+                staged.discard(keep=True)
+                raise SinkError(
+                    f"{self.name} cannot be gone on with: the killed run wrote other columns to {staged.partial}",
+                    sink=self.name,
+                    hint="Run with the operators of that run, or write to another name.",
+                )
+        else:
+            staged.write(head)
+        self._staged = staged
+
+    def whole_bytes(self, file: IO[bytes]) -> int:
+        """Return where the last whole row of a file ends, whose writer may have been killed."""
+        return whole_lines(file)
+
+    def flush(self) -> None:
+        """Hand all rows over to the operating system."""
+        opened(self._staged, self.name).flush()
+
     def place(self) -> Path:
         """Return the file."""
         return Path(self.name)
@@ -162,6 +203,18 @@ class RowsFile(Sink):
         if self._staged is not None:
             self._staged.discard(keep=keep_parts)
             self._staged = None
+
+
+def whole_lines(file: IO[bytes]) -> int:
+    """Return where the last line of a file ends that has its break."""
+    stop = file.seek(0, os.SEEK_END)
+    while stop:
+        start = file.seek(max(0, stop - _TAIL_BYTES))
+        at = file.read(stop - start).rfind(b"\n")
+        if at >= 0:
+            return start + at + 1
+        stop = start
+    return 0
 
 
 def _frame_fields(spec: FrameSpec, sink: str) -> tuple[Field, ...]:

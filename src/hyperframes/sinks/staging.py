@@ -10,6 +10,7 @@ import errno
 import os
 import shutil
 import sys
+import tempfile
 import time
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -32,6 +33,8 @@ __all__ = [
     "disk_errors",
     "partial_of",
     "pieces_of",
+    "refuse_filled",
+    "refuse_unwritable",
     "remove_folder",
     "remove_pieces",
     "sync",
@@ -47,25 +50,26 @@ _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 @contextmanager
-def disk_errors(path: Path | str) -> Iterator[None]:
-    """Turn what the system says about `path` into a SinkError; errors that are one already pass."""
+def disk_errors(path: Path | str, kept: Path | None = None) -> Iterator[None]:
+    """Turn what the system says about `path` into a SinkError that tells what is `kept`; errors that are one already pass."""
     try:
         yield
     except SinkError:
         raise
     except OSError as error:
-        raise _said(path, error) from error
+        raise _said(path, error, kept) from error
 
 
-def _said(path: Path | str, error: OSError) -> SinkError:
+def _said(path: Path | str, error: OSError, kept: Path | None) -> SinkError:
     """Return the sentence for `error`; libraries may have kept only its text."""
     text = error.strerror or str(error) or type(error).__name__
     if error.errno in _FULL or os.strerror(errno.ENOSPC) in text:
         reason = "disk full" if error.errno != errno.EFBIG else "the file grows larger than is allowed"
+        left = "nothing incomplete was left behind" if kept is None else f"what was written is kept in {kept}"
         return SinkError(
             f"cannot write {path}: {reason}",
             sink=str(path),
-            hint="Free some space or write elsewhere; nothing incomplete was left behind.",
+            hint=f"Free some space or write elsewhere; {left}.",
         )
     return SinkError(
         f"cannot write {path}: {text}",
@@ -189,10 +193,19 @@ class StagedFile:
 
     A left-over of a killed run is overwritten; what another run is writing is refused; `discard` leaves nothing.
     Every error is a SinkError, after which nothing is left.
+
+    Parameters
+    ----------
+    path : Path
+        Final name.
+    mode : str
+        ``wb``, ``w+b``, or ``r+b`` to go on with what stands there.
+    kept : bool
+        Whether what was written stays after an error, for `continued`.
     """
 
-    def __init__(self, path: Path, *, mode: str = "wb") -> None:
-        self.path = path
+    def __init__(self, path: Path, *, mode: str = "wb", kept: bool = False) -> None:
+        self.path, self._kept = path, kept
         self.partial = partial_of(path)
         with disk_errors(path):
             if path.is_dir():
@@ -205,6 +218,7 @@ class StagedFile:
                 os.ftruncate(descriptor, 0)
             self._file: IO[bytes] | None = os.fdopen(descriptor, mode)
             self._ahead, self._unsafe_bytes = _Ahead(), 0
+            self._named_bytes = -1  # that had their final name before
 
     @classmethod
     def resumed(cls, path: Path, length: int) -> Self | None:
@@ -217,6 +231,29 @@ class StagedFile:
                     staged.file.seek(length)
                 return staged
         return None
+
+    @classmethod
+    def continued(cls, path: Path, whole_bytes: Callable[[IO[bytes]], int]) -> Self:
+        """Return what a killed run left under ``.NAME.part``, cut to the length that `whole_bytes` finds in it, to be kept.
+
+        Without that it is what stands under its final name, which it gets back where nothing is added; where there is nothing
+        either, it is begun.
+        """
+        had_name = path.is_file() and not partial_of(path).exists()
+        with disk_errors(path):
+            if had_name:
+                path.rename(partial_of(path))
+        staged = cls(path, mode="r+b", kept=True)
+        try:
+            with disk_errors(path, staged.partial):
+                length = staged.file.seek(0, os.SEEK_END) if had_name else whole_bytes(staged.file)
+                staged.file.truncate(length)
+                staged.file.seek(length)
+        except BaseException:
+            staged.discard(keep=True)
+            raise
+        staged._named_bytes = length if had_name else -1
+        return staged
 
     @property
     def file(self) -> IO[bytes]:
@@ -238,13 +275,18 @@ class StagedFile:
 
     @contextmanager
     def guarded(self) -> Iterator[None]:
-        """Run what writes to `file` itself: on an error of the disk remove the file and say so."""
+        """Run what writes to `file` itself: on an error of the disk remove the file, unless it is kept, and say so."""
         try:
-            with disk_errors(self.path):
+            with disk_errors(self.path, self.partial if self._kept else None):
                 yield
         except BaseException:
-            self.discard()
+            self.discard(keep=self._kept)
             raise
+
+    def flush(self) -> None:
+        """Hand what was written over to the operating system: a kill of the process does not take it from now on."""
+        with self.guarded():
+            self.file.flush()
 
     def checkpoint(self) -> int:
         """Make what was written safe on the disk, and return how many bytes that is."""
@@ -275,6 +317,8 @@ class StagedFile:
         self._ahead.end()
         if not keep:
             self.partial.unlink(missing_ok=True)
+        elif file.tell() == self._named_bytes:
+            self.partial.replace(self.path)
         with suppress(OSError):  # what is still buffered may not fit either
             file.close()
 
@@ -300,12 +344,8 @@ class StagedFolder:
                 raise SinkError(
                     f"cannot write {path}: a file stands there", sink=str(path), hint="Give the folder another name."
                 )
-            if path.is_dir() and not replaceable and any(path.iterdir()):
-                raise SinkError(
-                    f"cannot write {path}: the folder is not empty",
-                    sink=str(path),
-                    hint="Write to a new folder, or remove what is in it.",
-                )
+            if not replaceable:
+                refuse_filled(path)
             self._claim: FolderClaim | None = FolderClaim(self.partial, path)
             self._ahead = _Ahead()
             if not resume:
@@ -373,6 +413,22 @@ class StagedFolder:
         claim, self._claim = self._claim, None
         if claim is not None:
             claim.release()
+
+
+def refuse_filled(path: Path) -> None:
+    """Raise a SinkError where a folder stands at `path` that is not empty."""
+    if path.is_dir() and any(path.iterdir()):
+        raise SinkError(
+            f"cannot write {path}: the folder is not empty",
+            sink=str(path),
+            hint="Write to a new folder, or remove what is in it.",
+        )
+
+
+def refuse_unwritable(path: Path) -> None:
+    """Raise a SinkError where no file can be made beside `path`, for one more reason than permissions."""
+    with disk_errors(path), tempfile.TemporaryFile(dir=path.absolute().parent):
+        pass
 
 
 def partial_of(path: Path) -> Path:

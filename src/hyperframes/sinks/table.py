@@ -19,6 +19,7 @@ from hyperframes.sinks.staging import StagedFile, partial_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from typing import IO
 
     from hyperframes.frames import Array, Clip, Field, Records
 
@@ -245,6 +246,16 @@ class CsvSink(RowsFile):
     def head(self, layout: RowLayout) -> bytes:
         """Return the header line."""
         return _csv_head(layout)
+
+    def whole_bytes(self, file: IO[bytes]) -> int:
+        """Return where the last whole row ends: breaks within quotes end none."""
+        file.seek(0)
+        whole = length = quotes = 0
+        for line in file:
+            length, quotes = length + len(line), quotes + line.count(b'"')
+            if line.endswith(b"\n") and quotes % 2 == 0:
+                whole = length
+        return whole
 
     def text(self, layout: RowLayout, result: Clip | Records) -> str:
         """Return one line a row."""
