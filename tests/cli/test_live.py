@@ -207,6 +207,25 @@ def test_outputs_that_cannot_be_written_are_refused_before_a_source_is_opened(ca
     assert sorted(tmp_path.rglob("*")) == before
 
 
+@pytest.mark.parametrize("kind", ["spatial", "both"])
+@pytest.mark.parametrize(
+    ("operator", "message"),
+    [
+        ("temporal_mean:radius=2", "stage 'temporal_mean' reads 2 + 2 frames around its own: spatial hyperframes hold"),
+        ("background", "stage 'background' carries state: spatial hyperframes hold instants"),
+        ("every:n=3", "has 1/3 results a frame: spatial hyperframes need exactly one"),
+    ],
+)
+def test_operators_that_need_neighbours_in_time_are_refused_for_instants_before_a_source_is_opened(
+    call, tmp_path, kind, operator, message
+):
+    done = call("live", "--source", SMALL, "--source", SMALL, "--kind", kind, "-p", operator, "--to", "out.jsonl")
+    assert done.code == 2
+    assert message in done.error
+    assert done.hint == "Use --kind temporal."
+    assert (done.out, "cam0" in done.err, list(tmp_path.iterdir())) == ("", False, [])
+
+
 @pytest.mark.parametrize(
     ("config", "sources", "names"),
     [

@@ -28,7 +28,7 @@ from hyperframes.drivers.ledger import total_of
 from hyperframes.drivers.live_clocks import compare_clocks
 from hyperframes.drivers.live_config import check_run, preset_packing
 from hyperframes.drivers.live_instants import LiveInstants
-from hyperframes.drivers.live_plans import Plans
+from hyperframes.drivers.live_plans import Plans, refuse_unfit
 from hyperframes.drivers.live_results import HandingOver, LiveResult
 from hyperframes.drivers.live_resuming import Resuming
 from hyperframes.drivers.live_tally import Tally, stream_stats
@@ -188,6 +188,8 @@ class LiveRuntime:
         self._dispatch: Dispatch | None = None
         self._running = workers * join
         self._plans = Plans(self.pipeline, 2 * self._running + 2, self._begin_plan)
+        if self.packing.kind != "temporal":
+            refuse_unfit(self.pipeline)
         self._instants = None if self.packing.kind == "temporal" else self._make_instants()
         self._resuming = Resuming(self._wait_for_end, self._take_soon, self._running)
         self._tally = Tally(self.packing)

@@ -5,17 +5,49 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-from hyperframes.drivers.dispatch import plan_for
+from hyperframes.drivers.dispatch import check_spatial, plan_for
+from hyperframes.errors import PipelineError
+from hyperframes.frames import FrameSpec
+from hyperframes.plan import plan_pipeline
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hyperframes.drivers.dispatch import LivePlan
-    from hyperframes.frames import FrameSpec, Spec
+    from hyperframes.frames import Spec
     from hyperframes.packing import Halo
     from hyperframes.pipeline import Pipeline
 
-__all__ = ["Plans"]
+__all__ = ["Plans", "refuse_unfit"]
+
+_LIKELY = tuple(FrameSpec.picture(360, 640, pixel_format) for pixel_format in ("yuv420p", "rgb24", "gray"))
+"""What cameras may send."""
+
+
+def refuse_unfit(pipeline: Pipeline) -> None:
+    """Refuse stages that spatial hyperframes cannot feed, where that is so whatever a camera sends.
+
+    What depends on the frames is refused when the first of them comes.
+
+    Raises
+    ------
+    PipelineError
+        Naming the stage.
+    """
+    unfit: PipelineError | None = None
+    for spec in _LIKELY:
+        try:
+            plan = plan_pipeline(pipeline, {"source": spec})
+        except Exception:  # noqa: BLE001, S112 - the operators want other frames: they may still come
+            continue
+        try:
+            check_spatial(plan)
+        except PipelineError as error:
+            unfit = error
+        else:
+            return
+    if unfit is not None:
+        raise unfit
 
 
 class Plans:
