@@ -10,6 +10,7 @@ import pytest
 from tests.drivers.live_runs import FPS, Run, picture
 
 import hyperframes as hf
+from hyperframes.operators import Contract, Operator, Output
 from hyperframes.scheduling.budget import LiveLoad, budget_for_size
 
 pytestmark = pytest.mark.requirement("B21", "B33")
@@ -347,9 +348,26 @@ def test_both_packs_instants_of_all_streams_one_after_the_other():
 
 
 def test_operators_that_need_neighbours_are_refused_for_spatial_hyperframes():
-    run = Run(packing=hf.Packing(kind="spatial"), operator="temporal_mean:radius=1")
     with pytest.raises(hf.PipelineError, match="in which frames of one stream are no neighbours"):
-        run.feed("a", 0)
+        hf.LiveRuntime(packing=hf.Packing(kind="spatial"), operator="temporal_mean:radius=1")
+
+
+def test_operators_of_which_only_frames_tell_that_they_need_neighbours_are_refused_with_the_first():
+    class Pairs(Operator):
+        name = "pairs"
+
+        def configure(self, inputs):
+            if inputs[0].shapes != ((6, 8),):
+                raise hf.PipelineError("these are frames of a small sensor")
+            return Contract((Output("frames", "frames", inputs[0]),), hf.Halo(1, 0))
+
+        def apply(self, inputs, outputs, state, prepared):
+            raise AssertionError("never called")
+
+    run = Run(packing=hf.Packing(kind="spatial"), operator=Pairs())
+    with pytest.raises(hf.PipelineError, match="in which frames of one stream are no neighbours"):
+        run.feed("cam0", 0)
+    run.stop()
 
 
 # Queue, expiry, degradation -------------------------------------------------------------------------------------------
