@@ -1,5 +1,6 @@
 """The language of conditions: what it refuses, and that no value is ever taken for SQL."""
 
+import contextlib
 import datetime
 import sqlite3
 
@@ -7,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hyperframes.drivers.journal_reading import JournalReader
 from hyperframes.drivers.journal_where import FIELDS, compile_where
+from hyperframes.drivers.live_journal import LiveJournal
 from hyperframes.errors import PipelineError
 
 DAY = datetime.date(2026, 11, 30)
@@ -23,7 +26,14 @@ UTC = datetime.UTC
         ("stream = cam3 outcome = dropped", "expected 'and', 'or' or the end, got 'outcome = dropped'"),
         ("(stream = cam3", "expected ')', got 'the end'"),
         ("stream = 'cam3", 'expected a field, a value or a closing quote, got "\'cam3"'),
-        ("frame = x", "expected a whole number, got 'x'"),
+        ("frame = x", "expected a whole number of at most 18 digits, got 'x'"),
+        ("frame = 9223372036854775808", "expected a whole number of at most 18 digits"),
+        ("epoch = ½", "expected a whole number of at most 18 digits"),
+        ("latency > 99999999999h", "expected a duration of less than 146 years"),
+        ("sealed > 99999999999999", "expected a time such as 12:00"),
+        ("error ~", "expected a text that it holds, got 'the end'"),
+        ("error ~ ''", "expected a text that it holds"),
+        ("error ~ (a)", "expected a text that it holds"),
         ("outcome = lost", "expected one of delivered, dropped, open, got 'lost'"),
         ("latency > soon", "expected a duration such as 200ms or 1.5s, got 'soon'"),
         ("time > noon", "expected a time such as 12:00"),
@@ -135,3 +145,75 @@ def test_and_or_not_and_brackets_mean_what_they_mean_elsewhere(tree):
 
 def test_every_field_says_what_it_is():
     assert all(field.help for field in FIELDS.values())
+
+
+_WORDS = [
+    *FIELDS,
+    "and",
+    "or",
+    "not",
+    "in",
+    "between",
+    "(",
+    ")",
+    ",",
+    "=",
+    "!=",
+    "<",
+    ">=",
+    "~",
+    "<>",
+    "==",
+    "cam3",
+    "12:00",
+]
+_WORDS += [
+    "-1",
+    "0",
+    "1" * 30,
+    "200ms",
+    "1e9",
+    "''",
+    "'a b'",
+    '"',
+    "\u00b2",
+    "\0",
+    "full",
+    "delivered",
+    "2026-02-30T12:00",
+]
+
+
+@given(st.lists(st.sampled_from(_WORDS), max_size=9).map(" ".join) | st.text(max_size=30))
+def test_any_text_is_a_condition_that_sqlite_takes_or_is_refused(empty_journal, text):
+    with JournalReader(empty_journal) as reader, contextlib.suppress(PipelineError):
+        reader.find(text)
+
+
+@pytest.fixture(scope="module")
+def empty_journal(tmp_path_factory):
+    path = tmp_path_factory.mktemp("where") / "live.journal"
+    LiveJournal(path).close()
+    return path
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("epoch > 9", [10, 12]),
+        ("epoch = 9", [9]),
+        ("epoch between 2 and 10", [2, 9, 10]),
+        ("epoch != 9", [2, 10, 12]),
+        ("epoch in (2, 12)", [2, 12]),
+    ],
+)
+def test_epochs_are_numbers_also_where_there_are_several(text, found):
+    database = sqlite3.connect(":memory:")
+    database.execute("CREATE TABLE hyperframes (epoch TEXT)")
+    database.executemany("INSERT INTO hyperframes VALUES (?)", [("2",), ("9",), ("10",), ("[12, 13]",), (None,)])
+    condition = compile_where(text, DAY)
+    rows = database.execute(
+        f"SELECT epoch FROM hyperframes WHERE {condition.hyperframes}", condition.hyperframes_values
+    )
+    assert [{"[12, 13]": 12}.get(epoch) or int(epoch) for (epoch,) in rows if epoch is not None] == found
+    database.close()

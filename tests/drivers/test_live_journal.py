@@ -1,5 +1,6 @@
 """What a live journal writes down, what it says later, and what it does when it cannot write."""
 
+import contextlib
 import json
 import os
 import signal
@@ -193,6 +194,40 @@ def test_the_newest_are_shown_and_all_are_counted(path):
     asked = found(path, limit=3)
     assert [life.sequence for life in asked.hyperframes] == [17, 18, 19]
     assert (asked.num_hyperframes, asked.outcomes) == (20, {("delivered", ""): 160})
+
+
+# What is no journal of ours -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("wal", [False, True])
+def test_another_programs_database_is_refused_without_a_byte_of_it_changing(tmp_path, wal):
+    path = tmp_path / "history.sqlite"
+    with contextlib.closing(sqlite3.connect(path)) as foreign:
+        foreign.execute(f"PRAGMA journal_mode = {'WAL' if wal else 'DELETE'}")
+        foreign.execute("CREATE TABLE visits (url TEXT)")
+        foreign.commit()
+    before = path.read_bytes()
+    with pytest.raises(SinkError, match="it is another kind of database") as refused:
+        LiveJournal(path)
+    assert refused.value.hint == "Name another file, or move this one away."
+    with pytest.raises(SourceError, match="it is no journal"):
+        JournalReader(path)
+    assert path.read_bytes() == before
+    assert [one.name for one in tmp_path.iterdir()] == ["history.sqlite"]
+
+
+def test_a_file_that_is_no_database_is_refused_as_it_is(tmp_path):
+    path = tmp_path / "notes.txt"
+    path.write_text("nothing to see here\n" * 100)
+    before = path.read_bytes()
+    with pytest.raises(SinkError, match="not a database"):
+        LiveJournal(path)
+    assert path.read_bytes() == before
+
+
+def test_a_journal_that_another_run_writes_is_refused(tmp_path):
+    with LiveJournal(tmp_path / "live.journal"), pytest.raises(SinkError, match="another run is writing the journal"):
+        LiveJournal(tmp_path / "live.journal")
 
 
 # When it cannot write ---------------------------------------------------------------------------------------------------

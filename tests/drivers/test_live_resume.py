@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -167,6 +168,35 @@ time.sleep(1.0)
 print("fed", flush=True)
 time.sleep(1000)
 """
+
+
+@pytest.mark.requirement("B91")
+def test_however_much_was_left_little_of_it_is_in_memory_at_once(tmp_path):
+    with recorded_run(tmp_path, packing=hf.Packing(size=2), when_full="block") as live:
+        for number, frame in enumerate(pictures(400)):
+            live.feed("cam0", frame, frame_id=number, timestamp=1000 + number / 30)
+    with contextlib.closing(sqlite3.connect(tmp_path / "live.journal")) as database:
+        database.execute("UPDATE hyperframes SET outcome = ''")
+        database.commit()
+    alive, most = 0, 0
+
+    def gone():
+        nonlocal alive
+        alive -= 1
+
+    def watched(left):
+        nonlocal alive, most
+        for one in left:
+            weakref.finalize(one.hyperframe.planes[0], gone)
+            alive += 1
+            most = max(most, alive)
+            yield one
+
+    left = watched(unfinished(tmp_path / "live.journal", tmp_path / "rec"))
+    with recorded_run(tmp_path, resume=left, packing=hf.Packing(size=2), operator=lambda frame: frame) as live:
+        pass
+    assert live.stats()["delivered"] == 400
+    assert most <= 8
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.farm.clip import counter, encoded
 
-from hyperframes.errors import SourceError
+from hyperframes.errors import SinkError, SourceError
 from hyperframes.frames import PIXEL_FORMATS, Colour, FrameSpec
 from hyperframes.media import recording as module
 from hyperframes.media.recording import Keep, Recorder, Recording
@@ -219,6 +219,92 @@ def test_after_a_failure_recording_goes_on_with_the_next_key_packet(tmp_path, mo
     read = {f.frame_id: counter(f.planes[0]) for f in Recording(tmp_path).read("cam")}
     assert read == {k: k for k in range(45) if not 20 <= k < 30}
     assert stream.missed == 10
+
+
+@pytest.mark.requirement("B91")
+def test_what_keeps_a_stream_from_being_recorded_is_told_once_and_so_is_its_end(tmp_path, monkeypatch):
+    recorder, now = Recorder(tmp_path), [0.0]
+    stream = recorder.stream("cam")
+    write = os.write
+    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+
+    def full(file, data):
+        if 5 <= now[0] < 9:
+            raise OSError(28, "No space left on device")
+        return write(file, data)
+
+    monkeypatch.setattr(os, "write", full)
+    told = {}
+    for k in range(30):
+        now[0] = float(k)
+        planes = (np.full((8, 8), k, np.uint8),)
+        stream.pushed(planes, FrameSpec.array((8, 8), np.uint8), k, None, k)
+        if news := recorder.news():
+            told[k] = news
+    recorder.close()
+    assert told == {
+        5: [f"'cam' is not being recorded in {tmp_path / 'cam'}: No space left on device; its frames go on"],
+        15: ["'cam' is being recorded again: 4 frames are missing"],
+    }
+    assert recorder.warnings == [f"4 frames of 'cam' are not in the recording {tmp_path}: No space left on device"]
+
+
+def test_two_runs_do_not_record_into_one_folder(tmp_path):
+    recorder = Recorder(tmp_path)
+    with pytest.raises(SinkError, match="another run records into") as refused:
+        Recorder(tmp_path)
+    assert refused.value.hint
+    recorder.close()
+    recorder.close()
+    Recorder(tmp_path).close()
+
+
+def test_a_folder_that_cannot_be_recorded_into_is_told(tmp_path):
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(SinkError, match=r"cannot record into .*file"):
+        Recorder(tmp_path / "file")
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b'{"version": 99}\n', b"{}\n", b"[1]\n"])
+def test_what_another_program_left_is_told_and_stays(tmp_path, content):
+    folder = tmp_path / "cam"
+    folder.mkdir()
+    (folder / "movies.index").write_bytes(content)
+    recorder = Recorder(tmp_path)
+    if content in {b"", b"PK\x03\x04"}:  # a line that was not written to the end, as a kill may leave it
+        assert recorder.stream("cam").next_id == 0
+    else:
+        with pytest.raises(SinkError, match=r"movies\.index is no index of a recording of version 1"):
+            recorder.stream("cam")
+    recorder.close()
+    assert (folder / "movies.index").read_bytes() == content
+
+
+def test_segments_stay_in_order_when_the_clock_on_the_wall_steps_back(tmp_path, monkeypatch):
+    walls = iter([5_000, 9_000, 1_000, 1_001, 2_000])
+    monkeypatch.setattr(module.time, "time_ns", lambda: next(walls))
+    for begin in (0, 10, 20):
+        recorder = Recorder(tmp_path)
+        _record(recorder, encoded(5, 96, 128), first_id=begin)
+        recorder.close()
+    assert Recording(tmp_path).ids("cam").tolist() == [*range(5), *range(10, 15), *range(20, 25)]
+
+
+def test_going_on_with_a_long_recording_reads_its_newest_segments_only(tmp_path, monkeypatch):
+    recorder = Recorder(tmp_path)
+    for k in range(40):
+        _record(recorder, encoded(2, 96, 128), first_id=2 * k)
+    recorder.close()
+    read = []
+    monkeypatch.setattr(module, "rows_of", lambda path: read.append(path) or rows_of(path))
+    recorder = Recorder(tmp_path)
+    assert recorder.stream("cam").next_id == 80
+    assert len(read) == 1
+    more = _record(recorder, encoded(2, 96, 128), first_id=80)
+    recorder.close()
+    frames = list(Recording(tmp_path).read("cam", 78))
+    assert [frame.frame_id for frame in frames] == [78, 79, *(frame_id for frame_id, *_ in more)]
+    assert [frame.epoch for frame in frames] == [39, 39, 40, 40]
 
 
 SPECS = [

@@ -274,7 +274,7 @@ def _named(texts: list[str], taken: Iterable[str]) -> list[tuple[str, str]]:
     return list(zip(names, urls, strict=True))
 
 
-def _left_over(chosen: LiveConfig) -> list[Rebuilt]:
+def _left_over(chosen: LiveConfig) -> Iterable[Rebuilt]:
     """Return what the last run of this journal had sealed and not brought to an end."""
     from hyperframes.drivers.replay import unfinished
 
@@ -289,7 +289,7 @@ def _left_over(chosen: LiveConfig) -> list[Rebuilt]:
             f"--resume works on what a journal and a recording hold: got no --{'record' if journal else 'journal'}",
             hint="For example: --journal plant.journal --record recordings --resume",
         )
-    return unfinished(Path(journal), Path(record)) if Path(journal).is_file() else []
+    return unfinished(Path(journal), Path(record)) if Path(journal).is_file() else ()
 
 
 def _tell_not_continued(chosen: LiveConfig, names: list[str]) -> None:
@@ -347,7 +347,7 @@ class _Ended:
 
 def _run(chosen: LiveConfig, *, drain: bool, resume: bool, quiet: bool) -> _Ended:
     """Run, and return how it ended."""
-    left = _left_over(chosen) if resume else []
+    left = _left_over(chosen) if resume else ()
     teller = Teller(quiet=quiet)
     with contextlib.ExitStack() as stack:
         console = stack.enter_context(_serve.serving(chosen.output.get("serve"), quiet=quiet))
@@ -382,7 +382,7 @@ def _make_runtime(
     chosen: LiveConfig,
     outputs: LiveOutputs | None,
     watching: tuple[Any, ...],
-    left: list[Rebuilt],
+    left: Iterable[Rebuilt],
     stack: contextlib.ExitStack,
 ) -> tuple[LiveRuntime, LiveJournal | None]:
     from hyperframes.drivers.live import LiveRuntime

@@ -155,6 +155,7 @@ _STREAM_COUNTERS = {
     "captured": ("hyperframes_captured_frames_total", "Frames taken in."),
     "delivered": ("hyperframes_delivered_frames_total", "Frames whose result was handed over."),
     "reconnects": ("hyperframes_reconnects_total", "Times the stream came back."),
+    "unrecorded": ("hyperframes_unrecorded_frames_total", "Frames that could not be recorded."),
 }
 _STREAM_GAUGES = {
     "in_flight": ("hyperframes_in_flight_frames", "Frames under way."),

@@ -268,6 +268,7 @@ class Journal:
             raise
 
     def _open(self) -> None:
+        self._check_kind()
         if self._shared:
             self._lock()
         else:
@@ -280,18 +281,31 @@ class Journal:
                     self._db.execute(statement)
                 self._db.execute(f"PRAGMA application_id = {_APPLICATION}")
                 self._db.execute(f"PRAGMA user_version = {VERSION}")
-        if self._number("PRAGMA application_id") != _APPLICATION:
-            raise self._damaged("it is another kind of database")
         found = self._number("PRAGMA user_version")
         if found != VERSION:
             raise SinkError(
                 f"the journal {self.path} is of version {found}: expected {VERSION}",
                 sink=str(self.path),
-                hint="Run without --resume to start over, or resume with the version of hyperframes that began it.",
+                hint="Name another file; the version of hyperframes that wrote this one can read it."
+                if self._shared
+                else "Run without --resume to start over, or resume with the version of hyperframes that began it.",
             )
         (verdict,) = self._db.execute("PRAGMA quick_check(1)").fetchone()
         if verdict != "ok":
             raise self._damaged(str(verdict))
+
+    def _check_kind(self) -> None:
+        """Refuse what is another program's, before a byte of it changes."""
+        if not self.path.stat().st_size:
+            return
+        look = sqlite3.connect(f"{self.path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
+        with contextlib.closing(look):
+            (kind,) = look.execute("PRAGMA application_id").fetchone()
+            (tables,) = look.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if (
+            kind != _APPLICATION and tables
+        ):  # without tables: killed before the first transaction was in the file itself
+            raise self._damaged("it is another kind of database")
 
     def _lock(self) -> None:
         """Keep other writers out; readers may come. The lock goes with the process, however it ends."""
@@ -547,7 +561,8 @@ class Journal:
 
     def _locked(self) -> LockedJournalError:
         return LockedJournalError(
-            f"another run is writing the same output: its journal {self.path} is locked",
+            f"another run is writing the {'journal' if self._shared else 'same output: its journal'} {self.path}"
+            f"{'' if self._shared else ' is locked'}",
             sink=str(self.path),
             hint="Wait for it, stop it, or write to another name.",
         )
@@ -556,7 +571,9 @@ class Journal:
         return SinkError(
             f"the journal {self.path} is damaged: {how}",
             sink=str(self.path),
-            hint="Run without --resume: the run starts over and the damaged journal is replaced.",
+            hint="Name another file, or move this one away."
+            if self._shared
+            else "Run without --resume: the run starts over and the damaged journal is replaced.",
         )
 
 

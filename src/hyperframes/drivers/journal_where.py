@@ -30,7 +30,7 @@ class _Field:
     """What a name stands for in each of the tables that are searched; NULL where a table has no such thing."""
 
     kind: str
-    """``text``, ``number``, ``seconds``, ``time``, ``moment`` (a span of time), ``stream`` or ``frame``."""
+    """``text``, ``number``, ``seconds``, ``time``, ``moment`` (a span of time), ``stream``, ``frame`` or ``epoch``."""
     hyperframes: str
     losses: str = "NULL"
     help: str = ""
@@ -57,7 +57,7 @@ FIELDS = {
     "sequence": _Field("number", "sequence", help="its number"),
     "id": _Field("text", "id", help="its id"),
     "kind": _Field("text", "kind", help="temporal, spatial or both"),
-    "epoch": _Field("number", "epoch", "epoch", "of its stream"),
+    "epoch": _Field("epoch", "epoch", "epoch", "of its stream, or of one of them"),
     "run": _Field("number", "run", "run", "number of the run in this file"),
     "error": _Field("text", "error", help="what an operator or a callback raised"),
     "sealed": _Field("time", "sealed_ns", help="when it was sealed"),
@@ -68,6 +68,10 @@ FIELDS = {
     "duration": _Field("seconds", "duration_ns", help="at work"),
 }
 """What may be asked for, by name."""
+
+
+MOST_NS = 1 << 62
+"""Nanoseconds stay below that: SQLite's numbers have 64 bits."""
 
 
 class Condition(NamedTuple):
@@ -224,7 +228,10 @@ class _Parser:
         if operator.text == "~":
             if field.kind not in {"text", "stream"}:
                 raise self._wrong("expected =, !=, <, <=, >, >= for a number or a time", operator.at)
-            self.values.append(self._take().text.lower())
+            text = self._take()
+            if text.kind not in {"word", "text"} or not text.text:
+                raise self._wrong("expected a text that it holds", text.at)
+            self.values.append(text.text.lower())
             return f"(instr(lower({self._column(field)}), ?) > 0)"
         return self._compared(field, _SQL[operator.text], self._value(field))
 
@@ -239,10 +246,11 @@ class _Parser:
             self.values.append(value)
             sql = f"(instr(char(10) || {column} || char(10), char(10) || ? || char(10)) > 0)"
             return sql if operator == "=" else f"(NOT {sql})"
-        if field.kind == "frame":
+        if field.kind in {"frame", "epoch"}:
             self.values.append(value)
-            sql = f"(? IN (SELECT atom FROM json_tree({column}) WHERE atom IS NOT NULL))"
-            return sql if operator == "=" else f"(NOT {sql})"
+            negated, operator = operator == "<>", "=" if operator == "<>" else operator
+            sql = f"EXISTS (SELECT 1 FROM json_tree({column}) WHERE atom IS NOT NULL AND atom {operator} ?)"
+            return f"(NOT {sql})" if negated else f"({sql})"
         if field.kind == "moment":
             return self._overlaps(operator, value)
         self.values.append(value)
@@ -268,19 +276,22 @@ class _Parser:
             raise self._wrong(f"expected one of {', '.join(field.words)}", token.at)
         if field.kind in {"text", "stream"}:
             return token.text
-        if field.kind in {"number", "frame"}:
-            if not re.fullmatch(r"-?\d+", token.text):
-                raise self._wrong("expected a whole number", token.at)
+        if field.kind in {"number", "frame", "epoch"}:
+            if not re.fullmatch(r"-?\d{1,18}", token.text, re.ASCII):
+                raise self._wrong("expected a whole number of at most 18 digits", token.at)
             return int(token.text)
         if field.kind == "seconds":
             match = _DURATION.match(token.text)
             if match is None:
                 raise self._wrong("expected a duration such as 200ms or 1.5s", token.at)
-            return round(float(match[1]) * _UNIT_NS[match[2]])
+            ns = float(match[1]) * _UNIT_NS[match[2]]
+            if abs(ns) >= MOST_NS:
+                raise self._wrong("expected a duration of less than 146 years", token.at)
+            return round(ns)
         return self._moment(token)
 
     def _moment(self, token: _Token) -> int:
-        if re.fullmatch(r"\d{9,}(\.\d+)?", token.text):
+        if re.fullmatch(r"\d{9,10}(\.\d+)?", token.text, re.ASCII):
             return int(Fraction(token.text) * 1_000_000_000)
         try:
             return self._clock(token.text)

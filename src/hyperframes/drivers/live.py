@@ -245,9 +245,10 @@ class LiveRuntime:
 
     @property
     def warnings(self) -> list[str]:
-        """What users should know: what could not be resumed, and observers that failed."""
+        """What users should know: what could not be resumed, was not recorded, and observers that failed."""
+        unrecorded = [] if self._recorder is None else self._recorder.warnings
         failed = [f"an observer failed and was left out: {error}" for _, error in self._observers.failures]
-        return [*self._resuming.warnings, *failed]
+        return [*self._resuming.warnings, *unrecorded, *failed]
 
     def stop(self, *, drain: bool = True, timeout: float | None = 10.0) -> dict[str, Any]:
         """Stop, and return the last stats.
@@ -441,7 +442,7 @@ class LiveRuntime:
             station = Station(name, self, priority=priority, instants=self._instants)
             station.epoch = epoch - 1  # it begins with the first frame
             if self._recorder is not None:
-                station.record = self._recorder.stream(name)
+                station.record = station.recorder = self._recorder.stream(name)
             if old is not None:
                 station.account, station.epoch, station.reconnects = old.account, old.epoch, old.reconnects
             self._stations[name] = station
@@ -673,6 +674,8 @@ class LiveRuntime:
             if self._instants is not None:
                 self._instants.meet_period()
                 compare_clocks(tuple(self._stations.values()), self.packing)
+            for message in () if self._recorder is None else self._recorder.news():
+                self._tell("warning", message=message)
             for station in tuple(self._stations.values()):
                 station.marks.append((now, station.account.captured))
                 del station.marks[:-RATE_MARKS]

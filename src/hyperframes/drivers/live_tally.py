@@ -75,6 +75,7 @@ def stream_stats(station: Station, now_ns: int) -> dict[str, Any]:
         "fps": station.fps(now_ns),
         "last_frame_age_seconds": None if last is None else (now_ns - last) / 1e9,
         "reconnects": station.reconnects,
+        "unrecorded": 0 if station.recorder is None else station.recorder.missed,
         "epoch": station.epoch,
         "span_error_seconds": station.span_error_ns / 1e9,
         "drift_ppm": station.drift_ppm,

@@ -51,8 +51,8 @@ class Rebuilt:
         return tuple(epoch) if isinstance(epoch, list) else int(epoch)
 
 
-def unfinished(journal: Path, recording: Path) -> list[Rebuilt]:
-    """Return what earlier runs of a journal had sealed and not brought to an end, made again from a recording.
+def unfinished(journal: Path, recording: Path) -> Iterator[Rebuilt]:
+    """Return what earlier runs of a journal had sealed and not brought to an end, made again one by one as it is asked for.
 
     Raises
     ------
@@ -61,7 +61,7 @@ def unfinished(journal: Path, recording: Path) -> list[Rebuilt]:
     """
     with JournalReader(journal) as reader:
         lives = reader.unfinished()
-    return list(rebuild(lives, Recording(recording))) if lives else []
+    return rebuild(lives, Recording(recording)) if lives else iter(())
 
 
 def rebuild(lives: Sequence[Life], recording: Recording) -> Iterator[Rebuilt]:

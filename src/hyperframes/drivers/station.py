@@ -134,6 +134,7 @@ class Station:
         "priority",
         "reconnects",
         "record",
+        "recorder",
         "span_error_ns",
         "spec",
         "state",
@@ -165,6 +166,8 @@ class Station:
         """For frames of `spec`, where hyperframes hold frames of this stream only; the host's."""
         self.record: StreamRecorder | None = None
         """Keeps the frames that are pushed; packets of cameras are kept by their capture."""
+        self.recorder: StreamRecorder | None = None
+        """Keeps either."""
         self.trusted = False
         """Whether its times are comparable with those of the other streams, however far off."""
         self.marks: list[tuple[int, int]] = []

@@ -9,6 +9,7 @@ loses nothing that was sealed; a machine that loses power may lose what its syst
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import deque
@@ -16,13 +17,13 @@ from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 from urllib.parse import quote, unquote
 
 import av
 import numpy as np
 
-from hyperframes.errors import SourceError, without_credentials
+from hyperframes.errors import SinkError, SourceError, without_credentials
 from hyperframes.frames import Array, Colour, FrameSpec
 from hyperframes.media.endpoint import LOSSES
 from hyperframes.media.picture import Lender, picture_spec
@@ -46,6 +47,9 @@ if TYPE_CHECKING:
 __all__ = ["Keep", "RecordedFrame", "Recorder", "Recording", "StreamRecorder"]
 
 _RETRY_SECONDS: Final = 1.0
+_STEADY_SECONDS: Final = 5.0
+"""How long a recording must go on until it is told so: a full disk has room for a few bytes now and then."""
+_LOCK: Final = ".lock"
 _WAITING_PACKETS: Final = 1000
 _LONGEST: Final = 4
 """Times the wanted length that a segment may have where no key packet comes."""
@@ -75,29 +79,88 @@ class Recorder:
 
     Raises
     ------
-    OSError
-        If the folder cannot be made or read.
+    SinkError
+        If the folder cannot be made or read, or another run records into it.
     """
 
+    _mine = -1
+    """The file whose lock is held."""
+
     def __init__(self, folder: str | Path, keep: Keep | None = None) -> None:
+        import fcntl
+
         self.folder = Path(folder)
         self.keep = keep or Keep()
-        self.folder.mkdir(parents=True, exist_ok=True)
         self._streams: dict[str, StreamRecorder] = {}
         self._lock = threading.Lock()
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._mine = os.open(self.folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise self._wrong(error) from error
+        try:
+            fcntl.flock(self._mine, fcntl.LOCK_EX | fcntl.LOCK_NB)  # goes with the process, however that ends
+        except OSError as error:
+            self._let_go()
+            raise SinkError(
+                f"another run records into {self.folder}",
+                sink=str(self.folder),
+                hint="Give each run a folder of its own, or stop the other one.",
+            ) from error
 
     def stream(self, name: str) -> StreamRecorder:
-        """Return what records the stream of that name."""
+        """Return what records the stream of that name.
+
+        Raises
+        ------
+        SinkError
+            If its folder cannot be made, or what stands there is no recording of this version.
+        """
         with self._lock:
             if name not in self._streams:
-                self._streams[name] = StreamRecorder(_folder_of(self.folder, name), name, self.keep)
+                try:
+                    self._streams[name] = StreamRecorder(_folder_of(self.folder, name), name, self.keep)
+                except OSError as error:
+                    raise self._wrong(error) from error
             return self._streams[name]
 
+    def news(self) -> list[str]:
+        """Return what has changed since the last call: whose recording fails, and whose goes on."""
+        return [line for stream in self._all() if (line := stream.news())]
+
+    @property
+    def warnings(self) -> list[str]:
+        """Of each stream, how many frames are missing, and why."""
+        return [
+            f"{stream.missed} frames of {stream.name!r} are not in the recording {self.folder}: {stream.why}"
+            for stream in self._all()
+            if stream.missed
+        ]
+
     def close(self) -> None:
-        """End all segments."""
+        """End all segments; safe to call twice."""
+        for stream in self._all():
+            stream.close()
+        self._let_go()
+
+    def __del__(self) -> None:
+        self._let_go()  # whoever forgot to close it records no more
+
+    def _let_go(self) -> None:
+        mine, self._mine = self._mine, -1
+        if mine >= 0:
+            os.close(mine)
+
+    def _all(self) -> tuple[StreamRecorder, ...]:
         with self._lock:
-            for stream in self._streams.values():
-                stream.close()
+            return tuple(self._streams.values())
+
+    def _wrong(self, error: OSError) -> SinkError:
+        return SinkError(
+            f"cannot record into {self.folder}: {error.strerror or error}",
+            sink=str(self.folder),
+            hint="Name a folder of its own that may be written to, with some space.",
+        )
 
 
 class StreamRecorder:
@@ -105,18 +168,18 @@ class StreamRecorder:
 
     def __init__(self, folder: Path, name: str, keep: Keep) -> None:
         self.name, self.folder, self._keep = without_credentials(name), folder, keep
-        self.failing = ""
-        """What keeps it from writing at present."""
+        self.failing = self.why = ""
+        """What keeps it from writing at present; and what did so the last time."""
         self.missed = 0
         """Frames that could not be recorded."""
+        self._told = False
         folder.mkdir(parents=True, exist_ok=True)
-        segments = _segments(folder)
-        for path in segments:
-            finish(path)
-        self.next_id = _next_id(segments)
+        for path in folder.glob("*.index.part"):
+            finish(path.with_suffix("").with_suffix(""))
+        left = _Left.of(_segments(folder))
+        self.next_id = left.next_id
         """One past the highest frame id recorded so far."""
-        self._connection = max((rows_of(path)[0].get("connection", -1) for path in segments), default=-1)
-        self._epoch = max((rows_of(path)[0].get("epoch", -1) + _restarts(path) for path in segments), default=-1)
+        self._connection, self._epoch, self._named = left.connection, left.epoch, left.named
         self._header: dict[str, Any] = {}
         self._template: Any = None
         self._segment: SegmentWriter | None = None
@@ -198,6 +261,16 @@ class StreamRecorder:
             self._rows += [Row(FRAME, False, packet.pts, frame_id, arrival_ns, captured)]
         self._flush()
 
+    def news(self) -> str:
+        """Return a sentence when writing begins to fail, and when it has gone on for a while; else nothing."""
+        if self.failing and not self._told:
+            self._told = True
+            return f"{self.name!r} is not being recorded in {self.folder}: {self.failing}; its frames go on"
+        if self._told and not self.failing and time.monotonic() - self._opened_at > _STEADY_SECONDS:
+            self._told = False
+            return f"{self.name!r} is being recorded again: {self.missed} frames are missing"
+        return ""
+
     def close(self) -> None:
         """End the segment."""
         self._flush()
@@ -239,7 +312,8 @@ class StreamRecorder:
         if self._segment is None:
             if time.monotonic() < self._retry_at:
                 raise OSError(self.failing)
-            path = self.folder / f"{time.time_ns():020d}"
+            self._named = max(self._named + 1, time.time_ns())  # names tell the order, also when clocks step back
+            path = self.folder / f"{self._named:020d}"
             self._segment = SegmentWriter(path, {**self._header, "epoch": self._epoch}, self._template)
             self._opened_at = time.monotonic()
             self.failing = ""
@@ -251,7 +325,7 @@ class StreamRecorder:
     def _fail(self, error: Exception, rows: list[Row]) -> None:
         self._broken = True
         self.missed += sum(row.kind == FRAME for row in rows)
-        self.failing = without_credentials(getattr(error, "strerror", None) or str(error))
+        self.failing = self.why = without_credentials(getattr(error, "strerror", None) or str(error))
         if time.monotonic() >= self._retry_at:
             self._retry_at = time.monotonic() + _RETRY_SECONDS
         self._end_segment()
@@ -262,7 +336,7 @@ class StreamRecorder:
             try:
                 segment.close()
             except LOSSES as error:
-                self.failing = getattr(error, "strerror", None) or str(error)
+                self.failing = self.why = getattr(error, "strerror", None) or str(error)
 
     def _forget_old(self) -> None:
         """Delete the oldest segments while there is more than is to be kept."""
@@ -289,17 +363,27 @@ def _segments(folder: Path) -> list[Path]:
     return [folder / name for name in sorted(names)]
 
 
-def _restarts(path: Path) -> int:
-    return int((rows_of(path)[1]["kind"] == RESTART).sum())
+class _Left(NamedTuple):
+    """What earlier runs left: a recording goes on from there."""
 
+    next_id: int = 0
+    connection: int = -1
+    epoch: int = -1
+    named: int = -1
 
-def _next_id(segments: list[Path]) -> int:
-    for path in reversed(segments):
-        rows = rows_of(path)[1]
-        numbered = rows["b"][(rows["kind"] == FRAME) | (rows["kind"] == DAMAGED)]
-        if len(numbered):
-            return int(numbered.max()) + 1
-    return 0
+    @classmethod
+    def of(cls, segments: list[Path]) -> Self:
+        """Return what the newest segments say: as few as tell all of it, since a recording may have thousands."""
+        left = cls(named=max([int(path.name) for path in segments if path.name.isdecimal()], default=-1))
+        for path in reversed(segments):
+            header, rows = rows_of(path)
+            if header and left.connection < 0:
+                restarts = int((rows["kind"] == RESTART).sum())
+                left = left._replace(connection=header["connection"], epoch=header["epoch"] + restarts)
+            numbered = rows["b"][(rows["kind"] == FRAME) | (rows["kind"] == DAMAGED)]
+            if len(numbered):
+                return left._replace(next_id=int(numbered.max()) + 1)
+        return left
 
 
 # Reading --------------------------------------------------------------------------------------------------------------
