@@ -174,6 +174,21 @@ def test_segments_begin_with_key_packets_and_old_ones_go(tmp_path, monkeypatch):
     assert [counter(f.planes[0]) for f in frames] == ids.tolist()
 
 
+def test_what_is_older_than_it_is_kept_goes_also_when_a_run_goes_on(tmp_path, monkeypatch):
+    now = [1_000_000.0]
+    monkeypatch.setattr(module.time, "time", lambda: now[0])
+    for k in range(6):
+        recorder = Recorder(tmp_path, Keep.of(250))
+        _record(recorder, encoded(2, 96, 128), first_id=2 * k)
+        recorder.close()
+        for path in tmp_path.glob("cam/*.index"):
+            if path.stat().st_mtime > now[0] + 1:
+                os.utime(path, (now[0], now[0]))
+        now[0] += 100
+    assert Recording(tmp_path).ids("cam").tolist() == list(range(6, 12))
+    assert len(list(tmp_path.glob("cam/*.nut"))) == 3
+
+
 def test_a_full_disk_stops_the_recording_but_not_the_capture(tmp_path, monkeypatch):
     recorder, units = Recorder(tmp_path), encoded(30, 96, 128)
     write, now = os.write, [0.0]

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from hyperframes.cli import _show
+from hyperframes.drivers.quantity import seconds_of
 from hyperframes.errors import PipelineError
 
 __all__ = [
@@ -228,10 +229,6 @@ def number(option: str, text: str) -> float:
         ) from error
 
 
-_SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0}
-_DURATION = re.compile(r"(?P<number>\d+(\.\d+)?)\s*(?P<unit>us|ms|s|min)")
-
-
 def duration(option: str, text: str) -> float:
     """Return seconds from text such as ``200ms`` or ``1.5s``; only 0 needs no unit.
 
@@ -240,14 +237,12 @@ def duration(option: str, text: str) -> float:
     >>> duration("latency", "200ms"), duration("timeout", "1.5s"), duration("unpack", "0")
     (0.2, 1.5, 0.0)
     """
-    match = _DURATION.fullmatch(text.strip())
-    if match is None and text.strip() != "0":
+    try:
+        return 0.0 if text.strip() == "0" else seconds_of(text)
+    except ValueError as error:
         raise PipelineError(
-            f"--{option}: expected a time such as 200ms or 1.5s, got {text!r}",
-            got=text,
-            hint=f"For example: --{option} 200ms",
-        )
-    return float(match["number"]) * _SECONDS[match["unit"]] if match else 0.0
+            f"--{option}: expected {error}, got {text!r}", got=text, hint=f"For example: --{option} 200ms"
+        ) from None
 
 
 def numbers(option: str, text: str) -> list[int]:

@@ -170,6 +170,15 @@ def live(
             metavar="DIR", help="Keep what comes in, so that 'replay' can make it again.", rich_help_panel=OUTPUT
         ),
     ] = None,
+    keep: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="How old journal and recording become, such as 7d: what is older goes.",
+            show_default="a million hyperframes, all frames",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
     resume: Annotated[
         bool,
         typer.Option(
@@ -218,6 +227,8 @@ def live(
     chosen.run.update({name: value for name, value in run.items() if value is not None})
     output = {"journal": journal, "record": record, "serve": serve, "cluster": cluster}
     chosen.output.update({name: str(value) for name, value in output.items() if value is not None})
+    if keep:
+        chosen.output["keep"] = _options.duration("keep", keep)
     if to:
         chosen.output["to"] = to
     rows_on_stdout = "-" in _names(chosen)
@@ -389,14 +400,14 @@ def _make_runtime(
 
     journal = None
     if path := chosen.output.get("journal"):
-        from hyperframes.drivers.live_journal import LiveJournal
+        from hyperframes.drivers.live_journal import LiveJournal, Retention
 
-        journal = stack.enter_context(LiveJournal(Path(path)))
+        journal = stack.enter_context(LiveJournal(Path(path), retention=Retention.of(chosen.output.get("keep"))))
     recorder = None
     if folder := chosen.output.get("record"):
-        from hyperframes.media.recording import Recorder
+        from hyperframes.media.recording import Keep, Recorder
 
-        recorder = Recorder(folder)
+        recorder = Recorder(folder, Keep.of(chosen.output.get("keep")))
         stack.callback(recorder.close)
     runtime = LiveRuntime(
         packing=chosen.make_packing(),
@@ -420,6 +431,7 @@ def _make_cluster(chosen: LiveConfig, outputs: LiveOutputs | None, watching: tup
         instruments=watching,
         journal=chosen.output.get("journal", ""),
         record=chosen.output.get("record", ""),
+        keep=chosen.output.get("keep"),
         **_settings(chosen),
     )
 

@@ -28,6 +28,7 @@ from hyperframes.drivers.ledger import total_of
 from hyperframes.drivers.live_clocks import compare_clocks
 from hyperframes.drivers.live_config import check_run, preset_packing
 from hyperframes.drivers.live_instants import LiveInstants
+from hyperframes.drivers.live_memory import live_slabs
 from hyperframes.drivers.live_plans import Plans, refuse_unfit
 from hyperframes.drivers.live_results import HandingOver, LiveResult
 from hyperframes.drivers.live_resuming import Resuming
@@ -63,8 +64,6 @@ MARK_NS, RATE_MARKS = 250_000_000, 8
 """How often frames are counted, and how many counts are kept: frames a second are measured over 2 s."""
 UNBOUNDED = 1 << 30
 """Hyperframes in the queue where writers wait: the memory of the streams is the bound."""
-TOUCHED = 2
-"""Slabs whose pages are there before the first frame: one is filled while another is worked on."""
 
 
 class LiveRuntime:
@@ -457,7 +456,6 @@ class LiveRuntime:
             there=self._there,
             plan=lambda spec, streams: self._plans.get(spec, self._adapting.most * streams),
             slabs=lambda: self._adapting.most_depth() + self._running,
-            touched=TOUCHED,
             ahead_ns=self._tempo.ahead_ns,
         )
 
@@ -479,10 +477,7 @@ class LiveRuntime:
         plan = self._plans.get(spec, self._adapting.most)
         halo = plan.plan.margins[0]
         overtaken = math.ceil(self.packing.lateness * float(spec.rate or 30))  # may wait beyond a full hyperframe
-        capacity = slab_capacity(self._adapting.most, halo) + overtaken
-        slabs = SlabPool(spec, capacity, self._ring(), threading.Lock(), shared=False)
-        slabs.touch(TOUCHED)
-        return slabs
+        return live_slabs(spec, slab_capacity(self._adapting.most, halo) + overtaken, self._ring())
 
     def _ring(self) -> int:
         """Slabs of one stream: enough to fill the queue alone while there are few streams, a fair share later."""

@@ -62,6 +62,7 @@ class _Order:
     journal: str
     """Folder, on the node; empty: none."""
     record: str
+    keep: float | None
 
 
 @dataclass(slots=True)
@@ -103,16 +104,17 @@ class _NodeRun:
         instruments: list[Any] = [self]
         first, recorder = 0, None
         if order.journal:
-            from hyperframes.drivers.live_journal import LiveJournal
+            from hyperframes.drivers.live_journal import LiveJournal, Retention
 
             Path(order.journal).mkdir(parents=True, exist_ok=True)
-            journal = self._closing.enter_context(LiveJournal(Path(order.journal) / f"{order.name}.journal"))
+            path = Path(order.journal) / f"{order.name}.journal"
+            journal = self._closing.enter_context(LiveJournal(path, retention=Retention.of(order.keep)))
             first = journal.next_sequence
             instruments.append(journal)
         if order.record:
-            from hyperframes.media.recording import Recorder
+            from hyperframes.media.recording import Keep, Recorder
 
-            recorder = Recorder(Path(order.record) / order.name)
+            recorder = Recorder(Path(order.record) / order.name, Keep.of(order.keep))
             self._closing.callback(recorder.close)
         callbacks = [order.on_result] if order.on_result is not None else []
         callbacks += [self._keep] if order.collects else []
@@ -239,6 +241,8 @@ class LiveCluster:
         Folder on each node in which it keeps ``NODE.journal``.
     record : path, optional
         Folder on each node for what comes in, in a folder of the node's name.
+    keep : float, optional
+        Seconds that journals and recordings are kept; default: a million hyperframes, all frames.
     instruments : tuple of Instrument
         Told what becomes of streams and nodes.
 
@@ -262,6 +266,7 @@ class LiveCluster:
         on_result_there: Callable[[LiveResult], Any] | None = None,
         journal: str | Path = "",
         record: str | Path = "",
+        keep: float | None = None,
         instruments: tuple[Instrument, ...] = (),
         **settings: Any,
     ) -> None:
@@ -274,6 +279,7 @@ class LiveCluster:
         self._on_result, self._there = on_result, on_result_there
         self._journal = str(Path(journal).absolute()) if journal else ""
         self._record = str(Path(record).absolute()) if record else ""
+        self._keep_seconds = keep
         self._observers = Observers(instruments)
         self._shares = Shares(together=checked.packing.kind != "temporal", collects=on_result is not None)
         self._what: dict[str, tuple[Any, dict[str, Any]]] = {}
@@ -358,7 +364,7 @@ class LiveCluster:
         )
         order = _Order(
             name, self.id, tuple(sys.path), self._settings, self._there, self._on_result is not None, self._journal,
-            self._record,
+            self._record, self._keep_seconds,
         )  # fmt: skip
         try:
             return _Hand(name, actor, node), actor.begin.remote(order)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from hyperframes.drivers.pushed import check_stream
+from hyperframes.drivers.quantity import seconds_of
 from hyperframes.errors import PipelineError, RegistryError
 from hyperframes.operators.create import create
 from hyperframes.packing import Boundary, Packing
@@ -21,9 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LiveConfig", "check_run", "preset_packing", "read_live_config", "seconds_from"]
 
-_TIME = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(us|ms|s|min)\s*")
-_UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0}
-_TIMES = {"timeout", "window", "latency", "tolerance", "lateness", "ttl", "duration"}
+_TIMES = {"timeout", "window", "latency", "tolerance", "lateness", "ttl", "duration", "keep"}
 _RUN = {
     "queue": int,
     "when_full": str,
@@ -37,7 +36,7 @@ _RUN = {
     "boundary": str,
     "pixel_format": str,
 }
-_OUTPUT = {"journal": str, "record": str, "to": list, "serve": str, "model": str, "cluster": str}
+_OUTPUT = {"journal": str, "record": str, "keep": float, "to": list, "serve": str, "model": str, "cluster": str}
 _CHOICES = {
     "when_full": ("drop_oldest", "drop_newest", "block", "degrade"),
     "on_gap": ("reset", "keep"),
@@ -115,8 +114,8 @@ def seconds_from(value: Any) -> float:
         raise ValueError("a time such as '200ms'")
     if isinstance(value, int | float):
         seconds = float(min(value, 10 * LONGEST_SECONDS))  # whole numbers in TOML have no end
-    elif isinstance(value, str) and (match := _TIME.fullmatch(value)):
-        seconds = float(match[1]) * _UNITS[match[2]]
+    elif isinstance(value, str):
+        seconds = seconds_of(value)
     else:
         raise ValueError("a time such as '200ms' or '1.5s'")
     if not 0 <= seconds <= LONGEST_SECONDS:
@@ -129,7 +128,7 @@ def read_live_config(text: str, name: str = "the configuration") -> LiveConfig:
 
     Tables: ``[sources]`` (name = URL, or a table with ``url``, ``priority``, ``pace``, ``rate``), ``[packing]`` (fields of
     `Packing`), ``[[stages]]`` (``operator``), ``[run]`` (``queue``, ``when_full``, ``ttl``, ``workers``, ``preset``, ...) and
-    ``[output]`` (``journal``, ``record``, ``to``, ``serve``, ``model``, ``cluster``). Times are seconds or text such as ``200ms``.
+    ``[output]`` (``journal``, ``record``, ``keep``, ``to``, ``serve``, ``model``, ``cluster``). Times are seconds or text such as ``200ms``.
 
     Raises
     ------

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Protocol
 
 from hyperframes.drivers.awake_lock import AwakeLock
 from hyperframes.drivers.live_clocks import usual_period_ns
+from hyperframes.drivers.live_memory import live_slabs
 from hyperframes.drivers.room import Room
 from hyperframes.errors import FrameError
 from hyperframes.packing import Instants, SlabPool
@@ -53,8 +53,6 @@ class LiveInstants:
         Plans for hyperframes of so many frames of a spec, once; may take long.
     slabs : function
         Returns how many hyperframes there is memory for beside those being filled.
-    touched : int
-        Slabs whose pages are there before the first frame.
     ahead_ns : function
         Returns how long a hyperframe takes at present from its seal to its result.
 
@@ -73,12 +71,11 @@ class LiveInstants:
         there: Callable[[], Sequence[Station]],
         plan: Callable[[FrameSpec, int], object],
         slabs: Callable[[], int],
-        touched: int,
         ahead_ns: Callable[[], int],
     ) -> None:
         self.lock, self.room = AwakeLock(), Room()
         self._host, self._there, self._plan, self._slabs = host, there, plan, slabs
-        self._touched, self._ahead_ns = touched, ahead_ns
+        self._ahead_ns = ahead_ns
         self._instants: Instants | None = None
         self._first = 0
 
@@ -135,8 +132,7 @@ class LiveInstants:
         self._plan(spec, len(there))
         period_ns = usual_period_ns(there) or (float(1e9 / spec.rate) if spec.rate else USUAL_PERIOD_NS)
         count = self._slabs() + packing.open_groups(period_ns) + 1
-        slabs = SlabPool(spec, packing.instants * len(there), count, threading.Lock(), shared=False)
-        slabs.touch(self._touched)
+        slabs = live_slabs(spec, packing.instants * len(there), count)
         if self._host.waits:
             slabs.on_free = self.room.freed
         self._instants = Instants(

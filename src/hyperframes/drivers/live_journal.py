@@ -50,6 +50,11 @@ class Retention:
     seconds: float | None = None
     """Age."""
 
+    @classmethod
+    def of(cls, seconds: float | None) -> Self:
+        """Return what keeps hyperframes until they are so old; None: the usual number of them."""
+        return cls() if seconds is None else cls(hyperframes=None, seconds=seconds)
+
     def __post_init__(self) -> None:
         for name in ("hyperframes", "nbytes", "seconds"):
             value = getattr(self, name)

@@ -1,8 +1,32 @@
-"""Quantities as people read them: bytes, seconds, counts and shares with their units."""
+"""Quantities as people read and write them: bytes, seconds, counts and shares with their units."""
 
 from __future__ import annotations
 
-__all__ = ["bytes_text", "count_text", "number_text", "rate_text", "seconds_text", "share_text"]
+import re
+
+__all__ = ["bytes_text", "count_text", "number_text", "rate_text", "seconds_of", "seconds_text", "share_text"]
+
+_DURATION = re.compile(r"\s*(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>us|ms|s|min|h|d)\s*", re.ASCII)
+_SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
+
+
+def seconds_of(text: str) -> float:
+    """Return the seconds of a duration with its unit: us, ms, s, min, h or d.
+
+    Raises
+    ------
+    ValueError
+        If it is none.
+
+    Examples
+    --------
+    >>> seconds_of("200ms"), seconds_of("1.5 s"), seconds_of("7d")
+    (0.2, 1.5, 604800.0)
+    """
+    match = _DURATION.fullmatch(text)
+    if match is None:
+        raise ValueError("a time such as 200ms or 1.5s")
+    return float(match["number"]) * _SECONDS[match["unit"]]
 
 
 def bytes_text(count: float) -> str:

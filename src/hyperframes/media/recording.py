@@ -66,6 +66,16 @@ class Keep:
     seconds: float | None = None
     """Age of a segment's end."""
 
+    @property
+    def bounds(self) -> bool:
+        """Whether anything ever goes."""
+        return self.num_bytes is not None or self.seconds is not None
+
+    @classmethod
+    def of(cls, seconds: float | None) -> Self:
+        """Return what keeps frames until they are so old, in segments short enough for it; None: all of them."""
+        return cls() if seconds is None else cls(min(60.0, max(1.0, seconds / 4)), seconds=seconds)
+
 
 class Recorder:
     """Records any number of streams into one folder; goes on where an earlier run stopped, even by a kill.
@@ -180,6 +190,7 @@ class StreamRecorder:
         self.next_id = left.next_id
         """One past the highest frame id recorded so far."""
         self._connection, self._epoch, self._named = left.connection, left.epoch, left.named
+        self._closed = deque((path, _num_bytes(path)) for path in _segments(folder)) if self._keep.bounds else deque()
         self._header: dict[str, Any] = {}
         self._template: Any = None
         self._segment: SegmentWriter | None = None
@@ -335,22 +346,26 @@ class StreamRecorder:
         if segment is not None:
             try:
                 segment.close()
+                if self._keep.bounds:
+                    self._closed.append((segment.path, _num_bytes(segment.path)))
             except LOSSES as error:
                 self.failing = self.why = getattr(error, "strerror", None) or str(error)
 
     def _forget_old(self) -> None:
         """Delete the oldest segments while there is more than is to be kept."""
-        closed = [path for path in _segments(self.folder) if path.with_suffix(".index").exists()]
-        sizes = [sum(path.with_suffix(s).stat().st_size for s in (".nut", ".index")) for path in closed]
-        total = sum(sizes)
-        for path, size in zip(closed, sizes, strict=True):
-            ended = path.with_suffix(".index").stat().st_mtime
-            old = self._keep.seconds is not None and time.time() - ended > self._keep.seconds
-            if not old and (self._keep.num_bytes is None or total <= self._keep.num_bytes):
+        keep = self._keep
+        while self._closed:
+            path, _ = self._closed[0]
+            old = keep.seconds is not None and time.time() - path.with_suffix(".index").stat().st_mtime > keep.seconds
+            if not old and (keep.num_bytes is None or sum(n for _, n in self._closed) <= keep.num_bytes):
                 return
             for suffix in (".index", ".nut"):
                 path.with_suffix(suffix).unlink(missing_ok=True)
-            total -= size
+            self._closed.popleft()
+
+
+def _num_bytes(path: Path) -> int:
+    return sum(path.with_suffix(suffix).stat().st_size for suffix in (".nut", ".index"))
 
 
 def _folder_of(folder: Path, name: str) -> Path:

@@ -37,8 +37,8 @@ PACK_SHARE = 0.6
 """Share of a latency budget that waiting for frames may take (W4)."""
 OPEN_GROUPS, OPEN_GROUPS_MOST = 4, 8
 """Instants (or runs of them) that may be open at once, at least and at most; a frame of a later one seals the first."""
-SHORTEST_SECONDS, LONGEST_SECONDS = 1e-6, 1e6
-"""Of every time that a packing or a run is told: from a microsecond to eleven days."""
+SHORTEST_SECONDS, LONGEST_SECONDS = 1e-6, 1e9
+"""Of every time that a packing or a run is told: from a microsecond to 31 years."""
 SKIPPED_AT_ONCE = 2
 """Instants that a frame may skip beyond those for which there was time: one further ahead has a clock that is wrong, and must
 not make the frames of all others late."""
