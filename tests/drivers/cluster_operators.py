@@ -120,3 +120,8 @@ def there(notes):
             file.write(f"{result.frame_id} {plane.shape[0]}\n")
 
     return note
+
+
+@hf.operator(output={"shape": (), "dtype": "f8"})
+def dirty(frames):
+    raise ValueError("the lens is dirty")

@@ -3,13 +3,14 @@
 import os
 import signal
 import threading
+import time
 
 import numpy as np
 import pytest
 
 import hyperframes as hf
 from hyperframes.drivers.engine import Engine
-from hyperframes.drivers.interrupts import interrupts_held
+from hyperframes.drivers.interrupts import interrupts_apart, interrupts_held
 
 
 def press_ctrl_c():
@@ -74,3 +75,22 @@ def test_ctrl_c_while_a_run_begins_leaves_nothing_but_what_a_resumed_run_takes_u
     with pytest.raises(KeyboardInterrupt):
         hf.run(np.zeros((4_000, 32, 32), np.uint8), "temporal_mean:radius=2", to=tmp_path / "out.npy", size=4)
     assert {path.name for path in tmp_path.iterdir()} in (set(), {".out.npy.part", ".out.npy.journal"})
+
+
+def test_an_interrupt_right_after_another_is_the_same_one(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    came = []
+
+    def press(seconds_later):
+        now[0] += seconds_later
+        try:
+            press_ctrl_c()
+        except KeyboardInterrupt:
+            came.append(round(now[0] - 100, 1))
+
+    with interrupts_apart():
+        for later in (0.0, 0.1, 0.1, 5.0, 0.2):
+            press(later)
+    press(0.0)
+    assert came == [0.0, 5.2, 5.4]

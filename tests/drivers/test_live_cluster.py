@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from tests.drivers.cluster_operators import there
+from tests.drivers.cluster_operators import dirty, there
 
 import hyperframes as hf
 from hyperframes.drivers.journal_reading import JournalReader
@@ -130,3 +130,24 @@ def test_what_is_wrong_is_said_here(nodes):
     live = LiveCluster({}, cluster=cluster.address, journal="/dev/null/none")
     with pytest.raises(HyperframesError):
         live.start()
+
+
+def test_operators_that_fail_on_a_node_are_told_here(nodes):
+    cluster, _ = nodes
+    told = []
+
+    class Watch:
+        def observe(self, observation):
+            if observation["kind"] == "warning":
+                told.append(observation["message"])
+
+    live = LiveCluster(
+        {"a": "synthetic:moving?frames=20&width=64&height=48"}, cluster=cluster.address, packing=hf.Packing(size=4),
+        operator=dirty, when_full="block", pace="flat", instruments=(Watch(),),
+    )  # fmt: skip
+    with live:
+        assert live.wait(60)
+    assert live.stats()["dropped"] == {"failed": 20}
+    assert len(told) == 3  # the first, second and fourth
+    assert "a: stage 'dirty' failed on frames 0 to 3" in told[0]
+    assert told[2].endswith("ValueError: the lens is dirty (4 hyperframes so far)")

@@ -132,6 +132,30 @@ def test_a_full_disk_ends_an_output_and_leaves_nothing_of_it(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_lines_are_with_the_system_before_anybody_is_told_that_they_were_delivered(tmp_path):
+    outputs = LiveOutputs([str(tmp_path / "out.jsonl"), str(tmp_path / "out.csv")], ["a"], kept=True)
+    seen = []
+
+    class Watch:
+        def observe(self, observation):
+            if observation["kind"] == "delivered":
+                seen.append([(tmp_path / f".out.{kind}.part").read_bytes().count(b"\n") for kind in ("jsonl", "csv")])
+
+    with hf.LiveRuntime(
+        packing=hf.Packing(size=4), operator="measure", on_result=outputs, instruments=(Watch(),)
+    ) as live:
+        outputs.watch(live.outputs)
+        for t, frame in enumerate(pictures(10)):
+            live.feed("a", frame, frame_id=t, timestamp=100 + t / 25)
+    outputs.finish()
+    assert all(lines >= wanted and rows > wanted for wanted, (lines, rows) in zip((4, 8, 10), seen, strict=True))
+
+
+def test_streams_whose_names_read_alike_in_files_have_files_of_their_own(tmp_path):
+    run([tmp_path / "out.mkv"], "gaussian:sigma=1", {"b/1": pictures(4), "b_1": pictures(6)}, streams=("b/1", "b_1"))
+    assert sorted(len(luma(path)) for path in tmp_path.iterdir()) == [4, 6]
+
+
 def test_nothing_stands_under_its_name_before_the_end_nor_after_giving_up(tmp_path):
     _, outputs = run(
         [tmp_path / "out.jsonl", tmp_path / "out.mp4"], "gaussian:sigma=1", {"a": pictures(9)}, finish=False

@@ -21,25 +21,26 @@ class Teller:
     ----------
     quiet : bool
         Whether only warnings are told.
-
-    Attributes
-    ----------
-    first_error : str
-        Of operators.
     """
 
     def __init__(self, *, quiet: bool) -> None:
+        from hyperframes.drivers.live_results import Failures
+
         self._quiet = quiet
-        self._failed = 0
-        self.first_error = ""
+        self._failures = Failures()
+
+    @property
+    def first_error(self) -> str:
+        """What the first operator that failed said."""
+        return self._failures.first
 
     def observe(self, observation: dict[str, Any]) -> None:
         """Tell one observation, where it is for people."""
         kind = observation["kind"]
         if kind == "warning":
             _show.tell("warning", observation["message"])
-        elif kind == "dropped" and observation["reason"] == "failed":
-            self._tell_failed(observation)
+        elif failed := self._failures.note(observation):
+            _show.tell("warning", failed)
         elif self._quiet:
             return
         elif kind == "stream" and observation["state"] != "added":
@@ -48,14 +49,6 @@ class Teller:
             _show.tell(observation["stream"], f"{observation['state']}{spec}{reason}")
         elif kind in {"degraded", "recovered"}:
             _show.tell(kind, observation["rule"])
-
-    def _tell_failed(self, observation: dict[str, Any]) -> None:
-        self._failed += 1
-        error = observation.get("error") or "an operator failed"
-        self.first_error = self.first_error or error
-        if self._failed & (self._failed - 1) == 0:  # no storm of warnings
-            times = "" if self._failed == 1 else f" ({self._failed} hyperframes so far)"
-            _show.tell("warning", f"{', '.join(observation['streams'])}: {error}{times}")
 
 
 def check_results(stats: dict[str, Any], failures: Sequence[HyperframesError], first_error: str) -> None:

@@ -80,7 +80,8 @@ class LiveRuntime:
         As for `hyperframes.run`. None: results have no value, only who and when.
     on_result : function or sequence of functions, optional
         Called with a `LiveResult` for each frame, in order within each stream, by one thread. What it raises is counted
-        and told to instruments; nothing stops for it.
+        and told to instruments; nothing stops for it. Its method `settle`, if it has one, is called after each hyperframe,
+        before that counts as delivered.
     queue : int, optional
         Hyperframes that may wait; default: what arrives in the time that the budget leaves (W4), and one a stream.
     when_full : {"drop_oldest", "drop_newest", "block", "degrade"}

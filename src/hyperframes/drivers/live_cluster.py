@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from hyperframes.drivers.connection import Connection, connected
 from hyperframes.drivers.live import LiveResult, LiveRuntime
+from hyperframes.drivers.live_results import Failures
 from hyperframes.drivers.machine import machine_facts
 from hyperframes.drivers.shares import Move, Shares
 from hyperframes.errors import HyperframesError, PipelineError, without_credentials
@@ -88,6 +89,7 @@ class _NodeRun:
         self._free = self._over = False
         self._live: LiveRuntime | None = None
         self._warnings: list[str] = []
+        self._failures = Failures()
         self._closing = contextlib.ExitStack()
 
     def begin(self, order: _Order) -> HyperframesError | None:
@@ -152,6 +154,8 @@ class _NodeRun:
 
     def observe(self, observation: Observation) -> None:
         """Keep what people should know."""
+        if failed := self._failures.note(observation):
+            observation = {"kind": "warning", "message": failed}
         if observation["kind"] in _TOLD:
             with self._changed:
                 self._told.append(observation)

@@ -10,8 +10,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from hyperframes.drivers.dispatch import Entry
+    from hyperframes.instruments import Observation
 
-__all__ = ["HandingOver", "LiveResult"]
+__all__ = ["Failures", "HandingOver", "LiveResult"]
 
 
 class LiveResult:
@@ -169,6 +170,27 @@ class HandingOver:
             times = "" if self.errors == 1 else f" ({self.errors} times so far)"
             said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
             self._tell("warning", message=f"on_result raised {said}{times}")
+
+
+class Failures:
+    """Hyperframes on which operators failed, as people are told of them: the first, second, fourth, eighth, ... only."""
+
+    def __init__(self) -> None:
+        self.first = ""
+        """What the first one said."""
+        self._count = 0
+
+    def note(self, observation: Observation) -> str | None:
+        """Take note where an observation tells of one; return what to tell people, or None."""
+        if observation["kind"] != "dropped" or observation["reason"] != "failed":
+            return None
+        self._count += 1
+        error = observation.get("error") or "an operator failed"
+        self.first = self.first or error
+        if self._count & (self._count - 1):
+            return None
+        times = "" if self._count == 1 else f" ({self._count} hyperframes so far)"
+        return f"{', '.join(observation['streams'])}: {error}{times}"
 
 
 def _callbacks(on_result: Any) -> tuple[Callable[[LiveResult], Any], ...]:
