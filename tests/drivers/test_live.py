@@ -730,7 +730,6 @@ def test_an_inlet_can_be_written_by_whoever_captures():
     assert stats["dropped"] == {"corrupt": 2}
 
 
-@pytest.mark.requirement("B84")
 def test_callbacks_and_stats_are_safe_from_other_threads():
     results, live = [], None
 

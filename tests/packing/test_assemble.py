@@ -114,7 +114,6 @@ def test_a_camera_halfway_between_two_instants_stays_with_one_of_them():
     assert len(set(apart)) == 1
 
 
-@pytest.mark.requirement("B86")
 def test_a_slot_being_written_keeps_its_hyperframe_open():
     instants = make_instants(2)
     for stream in range(2):

@@ -145,7 +145,6 @@ def test_a_stopped_server_is_lost_within_the_limit(cameras):
 
 
 @pytest.mark.slow
-@pytest.mark.requirement("B88")
 def test_another_size_is_announced_before_its_first_frame(cameras):
     basket = Basket()
     with _capture(cameras, basket):
