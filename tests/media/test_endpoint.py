@@ -1,6 +1,8 @@
 """What each protocol is opened with, and how breaking off is called."""
 
+import contextlib
 import socket
+import threading
 
 import av
 import pytest
@@ -86,7 +88,7 @@ def test_what_breaks_off_is_named_without_credentials():
 
 
 def test_nobody_there_is_an_error_without_credentials():
-    with pytest.raises(SourceError, match=r"rtsp://\*\*\*@127\.0\.0\.1:1/x.*Connection refused") as caught:
+    with pytest.raises(SourceError, match=r"rtsp://\*\*\*@127\.0\.0\.1:1/x.*refuses the connection") as caught:
         Endpoint.of("rtsp://user:secret@127.0.0.1:1/x").connect(1.0)
     assert "secret" not in str(caught.value) + str(caught.value.source)
 
@@ -100,3 +102,61 @@ def test_who_answers_but_sends_no_picture_is_told_so(monkeypatch, scheme):
     ):
         Endpoint.of(f"{scheme}://user:secret@127.0.0.1:{server.getsockname()[1]}/x").connect(1.0)
     assert "secret" not in str(caught.value) + str(caught.value.source)
+
+
+def answering(reply):
+    """Return the port of a server that answers whatever it is asked with `reply`; it goes with the process."""
+    server = socket.create_server(("127.0.0.1", 0))
+
+    def serve():
+        while True:
+            connection, _ = server.accept()
+            with connection, contextlib.suppress(OSError):
+                asked = connection.recv(4096)
+                number = next((line for line in asked.split(b"\r\n") if line.lower().startswith(b"cseq")), b"X: 1")
+                connection.sendall(reply.replace(b"CSEQ", number))
+                if b"CSEQ" in reply:  # others have said all that they have to say
+                    connection.recv(4096)
+
+    threading.Thread(target=serve, daemon=True).start()
+    return server.getsockname()[1]
+
+
+END = b"\r\nCSEQ\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("scheme", "reply", "why", "hint"),
+    [
+        ("rtsp", b"RTSP/1.0 401 Unauthorized" + END, "wants another user and password (401)", "USER:PASSWORD@HOST"),
+        ("rtsp", b"RTSP/1.0 403 Forbidden" + END, "does not let this user see the stream (403)", "the right"),
+        ("rtsp", b"RTSP/1.0 404 Not Found" + END, "has no stream of that path (404)", "manual"),
+        ("rtsp", b"HTTP/1.0 400 Bad Request" + END, "does not answer as a camera of that kind does", "port"),
+        ("http", b"HTTP/1.0 401 Unauthorized" + END, "wants another user and password (401)", "USER:PASSWORD@HOST"),
+        ("http", b"HTTP/1.0 404 Not Found" + END, "has no stream of that path (404)", "manual"),
+        ("http", b"HTTP/1.0 200 OK\r\nContent-Type: text/html\r\n\r\n<html>hello</html>", "sends no video", "player"),
+    ],
+)
+def test_what_keeps_a_camera_from_being_opened_is_said_and_what_to_look_at(scheme, reply, why, hint):
+    with pytest.raises(SourceError) as caught:
+        Endpoint.of(f"{scheme}://olaf:hunter2@127.0.0.1:{answering(reply)}/main").connect(5.0)
+    assert str(caught.value).endswith(f"/main' {why}")
+    assert hint in caught.value.hint
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("rtsp://camera.invalid/main", "is at a host that nobody knows: 'camera.invalid'"),
+        ("http://camera.invalid/main", "is at a host that nobody knows: 'camera.invalid'"),
+        ("rtsp://127.0.0.1:1/main", "refuses the connection"),
+        ("tcp://127.0.0.1:1", "refuses the connection"),
+        ("smoke://127.0.0.1/main", "cannot be opened: FFmpeg has no such protocol here"),
+    ],
+)
+def test_who_is_not_there_is_told_so(url, why):
+    with pytest.raises(SourceError) as caught:
+        Endpoint.of(url).connect(5.0)
+    assert str(caught.value) == f"{url!r} {why}"
+    assert caught.value.hint

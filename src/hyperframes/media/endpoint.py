@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
+import socket
 import time
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -167,11 +169,14 @@ class Connection:
         try:
             self._container, self.stream = place.open()
         except SourceError as error:
-            if not endpoint.live or time.monotonic() - began < _OPEN_SECONDS:
+            if not endpoint.live:
                 raise
-            # FFmpeg's words for this are "Invalid data" or "Immediate exit requested".
-            what = f"{endpoint.name!r} sent no picture within {_OPEN_SECONDS:g} s"
-            raise SourceError(what, source=place.url, hint="Is it running, and does it send video?") from error
+            why = _unreached(place.url, error.__cause__)
+            if time.monotonic() - began >= _OPEN_SECONDS:  # FFmpeg says "Invalid data" or "Immediate exit requested"
+                why = f"sent no picture within {_OPEN_SECONDS:g} s", "Is it running, and does it send video?"
+            if why is None:
+                raise
+            raise SourceError(f"{endpoint.name!r} {why[0]}", source=place.url, hint=why[1]) from error
         self.format: str = self._container.format.name
         self.keeps_time = self.format not in _NO_TIMES
         """Whether pts are the sender's: some demuxers count frames and call that time."""
@@ -202,6 +207,51 @@ class Connection:
     def close(self) -> None:
         """Close decoder and container; safe to call twice."""
         self._container.close()
+
+
+_UNREACHED: Final[tuple[tuple[type[BaseException], str, str], ...]] = (
+    (av.ConnectionRefusedError, "refuses the connection", "Is it on, and is the port right?"),
+    (
+        av.HTTPUnauthorizedError,
+        "wants another user and password (401)",
+        "Write them before the host, USER:PASSWORD@HOST, with %2F for /, %3F for ?, %23 for # and %40 for @.",
+    ),
+    (
+        av.HTTPForbiddenError,
+        "does not let this user see the stream (403)",
+        "Give the user the right to, in the camera.",
+    ),
+    (av.HTTPNotFoundError, "has no stream of that path (404)", "The path stands in the camera's manual or web page."),
+    (
+        av.ProtocolNotFoundError,
+        "cannot be opened: FFmpeg has no such protocol here",
+        "Use rtsp, udp, tcp, http or https.",
+    ),
+    (
+        av.InvalidDataError,
+        "does not answer as a camera of that kind does",
+        "Is it the right port, and the right scheme?",
+    ),
+)
+"""What keeps a camera from being opened, and what to look at."""
+
+
+def _unreached(url: str, error: BaseException | None) -> tuple[str, str] | None:
+    """Return why a camera was not opened, and what to look at; None where FFmpeg's own words are the best there are."""
+    if isinstance(error, av.OSError) and error.errno == errno.EIO:  # what FFmpeg says where it finds no host
+        host = urlsplit(url).hostname or ""
+        if not _is_known(host):
+            return f"is at a host that nobody knows: {host!r}", "Check the name and the network, or write its address."
+        return "sends no video", "Does it show any in a player, such as ffplay?"
+    return next(((what, hint) for kind, what, hint in _UNREACHED if isinstance(error, kind)), None)
+
+
+def _is_known(host: str) -> bool:
+    try:
+        socket.getaddrinfo(host, None)
+    except (OSError, UnicodeError):
+        return False
+    return True
 
 
 def reason_of(error: BaseException) -> str:
