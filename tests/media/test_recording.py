@@ -274,6 +274,14 @@ def test_two_runs_do_not_record_into_one_folder(tmp_path):
     Recorder(tmp_path).close()
 
 
+def test_two_streams_that_differ_in_their_passwords_only_are_not_recorded_as_one(tmp_path):
+    recorder = Recorder(tmp_path)
+    recorder.stream("rtsp://a:one@h/x")
+    with pytest.raises(SinkError, match=r"two streams are both recorded as 'rtsp://\*\*\*@h/x'"):
+        recorder.stream("rtsp://a:two@h/x")
+    recorder.close()
+
+
 def test_a_folder_that_cannot_be_recorded_into_is_told(tmp_path):
     (tmp_path / "file").write_text("x")
     with pytest.raises(SinkError, match=r"cannot record into .*file"):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from hyperframes.errors import HyperframesError, PipelineError, SinkError
+from hyperframes.errors import HyperframesError, PipelineError, SinkError, without_credentials
 from hyperframes.frames import Clip, Field, FrameSpec, Records, RecordSpec, Spec
 from hyperframes.operators.convert import Convert, choose_format
 from hyperframes.sinks import NullSink, Sink, Target, open_sink
@@ -525,7 +525,7 @@ class _Pictures:
                 return name
 
     def _name(self, stream: str, number: int) -> str:
-        safe = re.sub(r"[^\w.@+-]+", "_", stream)
+        safe = re.sub(r"[^\w.@+-]+", "_", without_credentials(stream))
         return tagged(self.name, (f"-{safe}" if self._several else "") + (f"-{number}" if number > 1 else ""))
 
     def finish(self) -> list[str]:

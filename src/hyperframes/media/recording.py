@@ -128,6 +128,13 @@ class Recorder:
         """
         with self._lock:
             if name not in self._streams:
+                shown = without_credentials(name)
+                if any(stream.name == shown for stream in self._streams.values()):
+                    raise SinkError(
+                        f"two streams are both recorded as {shown!r}: their names differ in what is not written down only",
+                        sink=str(self.folder),
+                        hint="Give them names: --source NAME=URL.",
+                    )
                 try:
                     self._streams[name] = StreamRecorder(_folder_of(self.folder, name), name, self.keep)
                 except OSError as error:
