@@ -4,17 +4,50 @@ from __future__ import annotations
 
 import queue
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from hyperframes.drivers.base import WorkerThread, start_workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hyperframes.drivers.dispatch import Entry
+    from hyperframes.drivers.entry import Entry
     from hyperframes.operators import Worker
 
-__all__ = ["ThreadCrew"]
+__all__ = ["Crew", "ThreadCrew"]
+
+
+class Crew(Protocol):
+    """Who runs operators and callbacks: threads, or a test's virtual time."""
+
+    def begin(self, turn: Callable[[bool], bool]) -> None:
+        """Call `turn(wait)` again and again until it returns False."""
+        ...
+
+    def start(self, counts: dict[str, int]) -> dict[int, Worker]:
+        """Return the workers, by number, `counts` of each resource."""
+        ...
+
+    def hand(self, worker: int, task: Callable[[], None], entries: tuple[Entry, ...]) -> None:
+        """Run `task` on a worker."""
+        ...
+
+    def deliver(self, task: Callable[[], None]) -> None:
+        """Run `task` where results are handed over, one after the other."""
+        ...
+
+    @property
+    def inside(self) -> bool:
+        """Whether it is one of these who asks: they are waited for, and cannot wait for the end themselves."""
+        ...
+
+    def wait(self, event: threading.Event, timeout: float | None) -> bool:
+        """Wait until the coordinator sets `event`; return whether it has."""
+        ...
+
+    def end(self) -> None:
+        """Let everybody finish what they have, and end."""
+        ...
 
 
 class ThreadCrew:

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
-import math
-import threading
 import time
-from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from hyperframes.drivers.execute import Buffer, Carried, GroupRunner, Job, result_of
-from hyperframes.drivers.station import Station
-from hyperframes.errors import PipelineError
-from hyperframes.frames import Clip, FrameSpec, Records
-from hyperframes.packing import Hyperframe, SlabPool
+from hyperframes.drivers.batch import Batch, by_plan
+from hyperframes.drivers.execute import Buffer, Carried, GroupRunner, Job
 from hyperframes.packing.assemble import blank_missing
-from hyperframes.plan import Plan, plan_pipeline
 from hyperframes.scheduling import Scheduler, StageGraph, StageNode
 from hyperframes.scheduling.events import (
     Cancel,
@@ -43,187 +35,14 @@ from hyperframes.scheduling.events import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hyperframes.operators import Worker
-    from hyperframes.pipeline import Pipeline
+    from hyperframes.drivers.crew import Crew
+    from hyperframes.drivers.entry import Entry
+    from hyperframes.drivers.live_plans import LivePlan
 
-__all__ = ["Crew", "Dispatch", "Entry", "LivePlan", "check_spatial", "plan_for", "values_of"]
+__all__ = ["Dispatch"]
 
 TTL_NS = 1_000_000_000
 """Nothing that has waited longer is worth working on, whatever the budget (B30)."""
-
-
-class Crew(Protocol):
-    """Who runs operators and callbacks: threads, or a test's virtual time."""
-
-    def begin(self, turn: Callable[[bool], bool]) -> None:
-        """Call `turn(wait)` again and again until it returns False."""
-        ...
-
-    def start(self, counts: dict[str, int]) -> dict[int, Worker]:
-        """Return the workers, by number, `counts` of each resource."""
-        ...
-
-    def hand(self, worker: int, task: Callable[[], None], entries: tuple[Entry, ...]) -> None:
-        """Run `task` on a worker."""
-        ...
-
-    def deliver(self, task: Callable[[], None]) -> None:
-        """Run `task` where results are handed over, one after the other."""
-        ...
-
-    @property
-    def inside(self) -> bool:
-        """Whether it is one of these who asks: they are waited for, and cannot wait for the end themselves."""
-        ...
-
-    def wait(self, event: threading.Event, timeout: float | None) -> bool:
-        """Wait until the coordinator sets `event`; return whether it has."""
-        ...
-
-    def end(self) -> None:
-        """Let everybody finish what they have, and end."""
-        ...
-
-
-@dataclass(slots=True, eq=False)
-class Entry:
-    """One hyperframe between its seal and its end."""
-
-    hyperframe: Hyperframe
-    stations: tuple[Station, ...]
-    plan: LivePlan
-    slabs: SlabPool | None
-    """Where its memory goes back to; None for memory of its own."""
-    epoch: Any
-    opened_ns: int
-    last_ns: int
-    """When its last frame was written."""
-    sealed_ns: int
-    sequence: int = -1
-    frames: int = 0
-    """Real frames owned."""
-    started_ns: int = 0
-    done_ns: int = 0
-    handed_ns: int = 0
-    job: Job | None = None
-    error: BaseException | None = None
-    ran_ns: int = -1
-    """What its operators took; -1 before they ran."""
-    released: bool = False
-    dropped: str = ""
-    ended: threading.Event | None = None
-    """Set at its end, where somebody waits for it: an earlier run had sealed it, and it is never given up for lack of time."""
-    _told: dict[str, Any] | None = None
-
-    @property
-    def lane(self) -> str:
-        """Its stream's name for the scheduler."""
-        return self.stations[0].name if self.hyperframe.header.kind == "temporal" else "all streams"
-
-    @property
-    def priority(self) -> int:
-        """Of its streams: the highest."""
-        return max([station.priority for station in self.stations])
-
-    def told(self) -> dict[str, Any]:
-        """Return what every observation of it says, with room for its kind and time; made once, to be copied."""
-        if self._told is None:
-            header, core = self.hyperframe.header, self.hyperframe.core
-            ids, pts = header.frame_ids[core], header.pts[core]
-            if header.kind == "both":
-                ids, pts = ids.reshape(-1, len(self.stations)), pts.reshape(-1, len(self.stations))
-            self._told = {
-                "kind": "",
-                "ns": 0,
-                "unix_ns": 0,
-                "hyperframe": self.sequence,
-                "id": header.id,
-                "streams": header.streams,
-                "hyperframe_kind": header.kind,
-                "frames": self.frames,
-                "frame_ids": ids,
-                "pts": pts,
-                "clocks": (header.clock,) * len(self.stations),
-                "epoch": self.epoch,
-                "seal_reason": header.seal_reason,
-                "gaps": header.gaps,
-                "header": header,
-                "wait_ns": self.sealed_ns - self.opened_ns,
-                "span_error_seconds": max([abs(s.span_error_ns) for s in self.stations]) / 1e9,
-            }
-        return self._told
-
-    def counts(self) -> list[tuple[Station, int]]:
-        """Return how many frames it owns of each stream."""
-        mask = self.hyperframe.mask[self.hyperframe.core]
-        if len(self.stations) == 1:
-            return [(self.stations[0], int(np.count_nonzero(mask)))]
-        per_stream = np.count_nonzero(mask.reshape(-1, len(self.stations)), axis=0)
-        return [(station, int(n)) for station, n in zip(self.stations, per_stream, strict=True) if n]
-
-
-@dataclass(slots=True, eq=False)
-class LivePlan:
-    """The stages for frames of one spec, and the memory for their results."""
-
-    plan: Plan
-    spec: FrameSpec
-    pools: dict[int, SlabPool] = field(default_factory=dict)
-    """By exported port."""
-
-    @property
-    def sequential(self) -> bool:
-        """Whether a stage carries state."""
-        return any(group.sequential for group in self.plan.groups)
-
-    @property
-    def holds_back(self) -> bool:
-        """Whether a stage returns spans, the last of which comes with the last frame: then that must be known."""
-        return any(port.kind == "spans" for port in self.plan.ports)
-
-    @property
-    def framewise(self) -> bool:
-        """Whether every frame has one result of its own, whatever stands beside it."""
-        return not self.sequential and not self.plan.halo.total and all(p.total_rate == 1 for p in self.plan.ports)
-
-    @property
-    def resource(self) -> str:
-        """Where its hyperframes run: a device if a stage needs one, else where the first stage does."""
-        resources = [group.resource for group in self.plan.groups]
-        devices = [name for name in resources if name.startswith("device:")]
-        return (devices or resources or ["compute"])[0]
-
-    @property
-    def ports(self) -> tuple[int, ...]:
-        """What is handed over: every output of the last stage."""
-        return self.plan.stages[-1].outputs if self.plan.stages else ()
-
-
-def plan_for(pipeline: Pipeline, spec: FrameSpec, frames: int, results: int, known: Plan | None = None) -> LivePlan:
-    """Return the plan of `pipeline` for frames of `spec`, with room for the results of hyperframes of `frames`.
-
-    `known` is the same plan for hyperframes of another size.
-    """
-    plan = known or plan_pipeline(pipeline, {"source": spec})
-    ports = plan.stages[-1].outputs if plan.stages else ()
-    groups = tuple(
-        dataclasses.replace(
-            group, exports=tuple(sorted({*group.exports, *(set(ports) & _made_by(plan, group.stages))}))
-        )
-        for group in plan.groups
-    )
-    found = LivePlan(dataclasses.replace(plan, groups=groups), spec)
-    for port in sorted({port for group in groups for port in group.exports}):
-        out = plan.ports[port].spec
-        if isinstance(out, FrameSpec):
-            rate, margin = plan.ports[port].total_rate, plan.margins[port]
-            capacity = math.ceil(frames * rate) + (rate != 1) + margin.total
-            found.pools[port] = SlabPool(out, capacity, results, threading.Lock(), shared=False)
-    return found
-
-
-def _made_by(plan: Plan, stages: tuple[int, ...]) -> set[int]:
-    return {port for index in stages for port in plan.stages[index].outputs}
 
 
 class Dispatch:
@@ -546,7 +365,7 @@ class Dispatch:
             blank_missing(entry.hyperframe)
         together = [entry for entry in entries if self._goes_together(entry)]
         if len(together) > 1 or (together and self._pads):
-            for group in _by_plan(together):
+            for group in by_plan(together):
                 self._run_together(group, worker)
         for task, entry in zip(tasks, entries, strict=True):
             if entry.ran_ns < 0:
@@ -691,174 +510,3 @@ class Dispatch:
 
 def _again(error: Exception) -> None:
     raise error
-
-
-def _by_plan(entries: list[Entry]) -> list[list[Entry]]:
-    found: dict[int, list[Entry]] = {}
-    for entry in entries:
-        found.setdefault(id(entry.plan.plan.stages), []).append(entry)
-    return list(found.values())
-
-
-class Batch:
-    """One worker's memory for the frames of several hyperframes in one call, and for their results.
-
-    Parameters
-    ----------
-    plan : LivePlan
-        Framewise.
-    capacity : int
-        Frames of a call, at most.
-
-    Notes
-    -----
-    Frames are copied next to each other, and results back to where each hyperframe's belong. Where there are fewer, the
-    last frame is repeated and the mask says so.
-    """
-
-    def __init__(self, plan: LivePlan, capacity: int) -> None:
-        self.plan, self.capacity = plan, capacity
-        self._planes = tuple(np.empty((capacity, *shape), plan.spec.dtype) for shape in plan.spec.shapes)
-        self._made = {
-            port: tuple(np.empty((capacity, *shape), pool.spec.dtype) for shape in pool.spec.shapes)
-            for port, pool in plan.pools.items()
-        }
-
-    def run(self, entries: list[Entry], frames: int, runner: GroupRunner) -> None:
-        """Run the stages on the cores of `entries`, one after the other in memory, `frames` in all."""
-        job, bounds = self._joined(entries, frames)
-        for number in range(len(self.plan.plan.groups)):
-            runner.run(job, number)
-        for entry, (start, stop) in zip(entries, bounds, strict=True):
-            self._give(job, entry, start, stop)
-
-    def _joined(self, entries: list[Entry], frames: int) -> tuple[Job, list[tuple[int, int]]]:
-        ids, pts = np.full(frames, -1, np.int64), np.zeros(frames, np.int64)
-        mask = np.zeros(frames, bool)
-        planes = tuple(plane[:frames] for plane in self._planes)
-        bounds, at = [], 0
-        for entry in entries:
-            core, header = entry.hyperframe.core, entry.hyperframe.header
-            stop = at + entry.hyperframe.size
-            for target, plane in zip(planes, entry.hyperframe.core_planes, strict=True):
-                np.copyto(target[at:stop], plane)
-            ids[at:stop], pts[at:stop] = header.frame_ids[core], header.pts[core]
-            mask[at:stop] = entry.hyperframe.mask[core]
-            bounds.append((at, stop))
-            at = stop
-        for target in planes:
-            target[at:] = target[at - 1]
-            target.flags.writeable = False  # of this view
-        whole, first = (0, frames), entries[0].hyperframe
-        header = dataclasses.replace(
-            first.header, core=whole, read=whole, frame_ids=ids, pts=pts, durations=None, gaps=()
-        )
-        joined = dataclasses.replace(
-            first, header=header, planes=planes, core=slice(*whole), mask=mask, slab=None, offset=0
-        )
-        job = Job(entries[0].sequence, whole, None, False, {0: joined})
-        job.buffers = {port: Buffer(tuple(p[:frames] for p in made), *whole) for port, made in self._made.items()}
-        return job, bounds
-
-    def _give(self, joined: Job, entry: Entry, start: int, stop: int) -> None:
-        """Hand an entry its share of the results."""
-        job = entry.job
-        assert job is not None  # made when it was started
-        first = job.core[0]
-        for port, buffer in job.buffers.items():
-            for target, made in zip(buffer.part(job.core), joined.buffers[port].part((start, stop)), strict=True):
-                np.copyto(target, made)
-        for port, parts in joined.rows.items():
-            job.rows[port] = [(0, [_shifted(row, start, stop, first - start) for _, rows in parts for row in rows])]
-        for port, kept in joined.kept.items():
-            job.kept[port] = kept[start:stop]
-
-
-def _shifted(row: Any, start: int, stop: int, by: int) -> Any:
-    """Return the records of frames [start, stop), counted from elsewhere."""
-    index, ends, columns, pts = row
-    held = (index >= start) & (index < stop)
-    return (
-        index[held] + by,
-        None if ends is None else ends[held] + by,
-        {name: column[held] for name, column in columns.items()},
-        None if pts is None else pts[held],
-    )
-
-
-def check_spatial(plan: Plan) -> None:
-    """Refuse stages that need neighbours in time or state, where a hyperframe holds one instant of many streams.
-
-    Raises
-    ------
-    PipelineError
-        Naming the stage.
-    """
-    for stage in plan.stages:
-        if stage.halo.total or stage.sequential:
-            needs = (
-                "carries state"
-                if stage.sequential
-                else f"reads {stage.halo.before} + {stage.halo.after} frames around its own"
-            )
-            raise PipelineError(
-                f"stage {stage.name!r} {needs}: spatial hyperframes hold instants of several streams, "
-                "in which frames of one stream are no neighbours",
-                stage=stage.name,
-                hint="Use --kind temporal.",
-            )
-    for port in plan.ports:
-        if port.total_rate != 1:
-            raise PipelineError(
-                f"{port.name!r} has {port.total_rate} results a frame: spatial hyperframes need exactly one",
-                stage=port.name,
-                hint="Use --kind temporal.",
-            )
-
-
-def values_of(entry: Entry) -> tuple[list[Any], list[bool] | None]:
-    """Return one value for each frame that an entry owns, and which frames operators left out (None: none).
-
-    Several outputs make a dict by name. Pictures are lent: views that are good until they are given back. Other arrays
-    are copies; of records, the columns' rows of the frame.
-    """
-    start, stop = entry.hyperframe.header.core
-    if not entry.plan.ports:
-        return [None] * (stop - start), None
-    plan, job = entry.plan.plan, entry.job
-    assert job is not None  # it was run
-    columns: dict[str, list[Any]] = {}
-    left_out: list[bool] | None = None
-    for number in entry.plan.ports:
-        port = plan.ports[number]
-        result = result_of(plan, number, job)[0]
-        places = [port.start_of(i) - start for i in result.index.tolist()] if port.rates else (result.index - start)
-        values = (
-            _rows(result, places, stop - start)
-            if isinstance(result, Records)
-            else _frames(result, places, stop - start)
-        )
-        columns[port.output.name if port.output else port.name] = values
-        if port.kind == "frames" and len(result) < stop - start:
-            left_out = [value is None and (left_out is None or left_out[i]) for i, value in enumerate(values)]
-    if len(columns) == 1:
-        return next(iter(columns.values())), left_out
-    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)], left_out
-
-
-def _frames(clip: Clip, places: Any, count: int) -> list[Any]:
-    planes = clip.planes if clip.spec.is_picture else tuple(np.array(plane) for plane in clip.planes)
-    values: list[Any] = [None] * count
-    for at, place in enumerate(places):
-        if 0 <= place < count:
-            values[place] = planes[0][at] if len(planes) == 1 else tuple(plane[at] for plane in planes)
-    return values
-
-
-def _rows(records: Records, places: Any, count: int) -> list[Any]:
-    """Return the rows of each frame; those of frames before come with the first, as spans do that have just ended."""
-    bounds = np.searchsorted(np.clip(np.asarray(places), 0, count - 1), np.arange(count + 1))
-    columns = dict(records.columns)
-    if records.stop is not None:
-        columns |= {"start": records.index, "stop": records.stop, "start_ns": records.pts}
-    return [{name: column[bounds[i] : bounds[i + 1]] for name, column in columns.items()} for i in range(count)]

@@ -22,14 +22,15 @@ from hyperframes.clock import Clock, SystemClock
 from hyperframes.drivers.adapting import Adapting
 from hyperframes.drivers.coordinator import Coordinator
 from hyperframes.drivers.crew import ThreadCrew
-from hyperframes.drivers.dispatch import Dispatch, Entry, LivePlan, check_spatial
+from hyperframes.drivers.dispatch import Dispatch
+from hyperframes.drivers.entry import Entry
 from hyperframes.drivers.feeders import Feeder, feeder_for
 from hyperframes.drivers.ledger import total_of
 from hyperframes.drivers.live_clocks import compare_clocks
 from hyperframes.drivers.live_config import check_run, preset_packing
 from hyperframes.drivers.live_instants import LiveInstants
 from hyperframes.drivers.live_memory import live_slabs
-from hyperframes.drivers.live_plans import Plans, refuse_unfit
+from hyperframes.drivers.live_plans import LivePlan, Plans, check_spatial, refuse_unfit
 from hyperframes.drivers.live_results import HandingOver, LiveResult
 from hyperframes.drivers.live_resuming import Resuming
 from hyperframes.drivers.live_tally import Tally, stream_stats
@@ -46,7 +47,7 @@ from hyperframes.pipeline import Pipeline
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from hyperframes.drivers.dispatch import Crew
+    from hyperframes.drivers.crew import Crew
     from hyperframes.drivers.replay import Rebuilt
     from hyperframes.frames import Array
     from hyperframes.media.recording import Recorder

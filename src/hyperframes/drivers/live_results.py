@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hyperframes.drivers.dispatch import values_of
+from hyperframes.drivers.entry import values_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from hyperframes.drivers.dispatch import Entry
+    from hyperframes.drivers.entry import Entry
     from hyperframes.instruments import Observation
 
 __all__ = ["Failures", "HandingOver", "LiveResult"]

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hyperframes.drivers.dispatch import Entry
+from hyperframes.drivers.entry import Entry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hyperframes.drivers.dispatch import LivePlan
+    from hyperframes.drivers.live_plans import LivePlan
     from hyperframes.drivers.replay import Rebuilt
     from hyperframes.drivers.station import Station
 

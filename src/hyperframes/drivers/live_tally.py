@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hyperframes.drivers.dispatch import Entry
+    from hyperframes.drivers.entry import Entry
     from hyperframes.drivers.station import Station
     from hyperframes.packing import Packing
 

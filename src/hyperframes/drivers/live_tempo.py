@@ -12,7 +12,7 @@ from hyperframes.scheduling.budget import Budget, LiveLoad, budget_for_latency, 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hyperframes.drivers.dispatch import Entry
+    from hyperframes.drivers.entry import Entry
     from hyperframes.packing import Halo, Packing
 
 __all__ = ["Tempo"]

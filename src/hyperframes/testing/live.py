@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hyperframes.clock import ManualClock
-    from hyperframes.drivers.dispatch import Entry
+    from hyperframes.drivers.entry import Entry
     from hyperframes.operators import Worker
 
 __all__ = ["VirtualCrew"]
