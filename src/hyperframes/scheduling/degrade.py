@@ -46,7 +46,7 @@ class Ladder:
         down_share: float = 0.8,
         up_share: float = 0.3,
         down_ns: int = 200_000_000,
-        up_ns: int = 1_000_000_000,
+        up_ns: int = 600_000_000,
     ) -> None:
         self.level = 0
         self._down_share, self._up_share, self._down_ns, self._up_ns = down_share, up_share, down_ns, up_ns
