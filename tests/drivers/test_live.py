@@ -620,6 +620,24 @@ def test_streams_come_and_go_while_it_runs():
         run.feed("c", 0)
 
 
+@pytest.mark.parametrize(("kind", "size"), [("spatial", 1), ("both", 3)])
+def test_frames_of_instants_keep_the_epoch_in_which_they_came(kind, size):
+    run = Run(packing=hf.Packing(kind=kind, size=size, timeout=1.0), when_full="block")
+    for name in "ab":
+        run.live.inlet(name)
+    for number in range(4):
+        for name in "ab":
+            run.feed(name, 100 + number, timestamp=1000 + number / FPS)
+    run.feed("a", 104, timestamp=1000 + 4 / FPS)  # b's is missing: the instant stays open
+    for number in range(4):  # a's numbers begin anew
+        run.feed("a", number, timestamp=1000 + (5 + number) / FPS)
+        run.feed("b", 105 + number, timestamp=1000 + (5 + number) / FPS)
+        run.crew.advance(1 / FPS)
+    run.stop()
+    got = [(result.epoch, result.frame_id) for result in run.results if result.stream == "a"]
+    assert got == [*((0, number) for number in range(100, 105)), *((1, number) for number in range(4))]
+
+
 def test_a_source_that_is_not_there_cannot_be_removed():
     run = Run()
     run.play(["a"], 1)

@@ -156,6 +156,32 @@ def test_stop_after_a_stop_that_was_interrupted_gives_up_what_waits():
     assert stats["dropped"] == {"cancelled": 6}
 
 
+@pytest.mark.parametrize("kind", ["temporal", "spatial"])
+def test_who_opens_a_stream_while_the_run_is_stopped_does_not_wait_for_workers_that_are_gone(kind):
+    for _ in range(20):
+        threads_before = threading.active_count()
+        live = hf.LiveRuntime(packing=hf.Packing(size=2, kind=kind), operator=lambda frame: frame).start()
+        refused, begin = [], threading.Barrier(4)
+
+        def feed(name, live=live, refused=refused, begin=begin):
+            begin.wait()
+            try:
+                live.feed(name, picture(0))
+            except hf.PipelineError as error:
+                refused.append(error)
+
+        writers = [threading.Thread(target=feed, args=(name,)) for name in "abc"]
+        for writer in writers:
+            writer.start()
+        begin.wait()
+        stats = ended(live.stop)
+        for writer in writers:
+            writer.join(PATIENCE)
+        assert not any(writer.is_alive() for writer in writers), "they wait"
+        check_ledger(stats)
+        assert threading.active_count() == threads_before, "workers are left"
+
+
 def interrupted(event, timeout):
     raise KeyboardInterrupt
 

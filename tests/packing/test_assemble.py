@@ -67,7 +67,7 @@ def test_each_frame_is_in_the_one_hyperframe_of_its_instant_or_refused(streams, 
     sealed += instants.finish("end")
     found = {}
     seen_before = -1
-    for hyperframe, opened_ns in sealed:
+    for hyperframe, opened_ns, _ in sealed:
         blank_missing(hyperframe)
         header = hyperframe.header
         first = int(header.id.partition("[")[2].partition(",")[0])
@@ -120,7 +120,7 @@ def test_a_slot_being_written_keeps_its_hyperframe_open():
         instants.present(stream, there=True)
     instants.slot(0, 1, 10**12, 0, sender=True)
     assert instants.finish("end") == []
-    ((hyperframe, _),) = instants.push(0)
+    ((hyperframe, *_),) = instants.push(0)
     assert hyperframe.header.seal_reason == "end"
     assert hyperframe.mask.tolist() == [True, False]
 

@@ -186,6 +186,7 @@ class LiveRuntime:
         self._feeders: dict[str, Feeder] = {}
         self._lock = threading.Lock()  # held to add a stream and to change the state; no other is taken under it
         self._stopping = threading.Lock()  # held by the one who waits for the end
+        self._opening = threading.Lock()  # held while workers make ready for a kind of frames
         self._dispatch: Dispatch | None = None
         self._running = workers * join
         self._plans = Plans(self.pipeline, 2 * self._running + 2, self._begin_plan)
@@ -286,6 +287,8 @@ class LiveRuntime:
         """Wait for all that is on its way, and end; one thread at a time, and only the first has something to do."""
         if self._state == "stopped":
             return self.stats()
+        with self._opening:
+            pass  # whoever comes later is refused: the workers are about to end
         for feeder in tuple(self._feeders.values()):
             feeder.join()
         for station in tuple(self._stations.values()):
@@ -436,7 +439,7 @@ class LiveRuntime:
                     "the live run was not started: it takes no streams yet", hint="Call start(), or use it in a with."
                 )
             if self._state != "running":
-                raise PipelineError(f"the live run is {self._state}: it takes no frames and no streams any more")
+                raise self._takes_nothing()
             old = self._stations.get(name)
             if old is not None and not old.over:
                 raise _is_there(name)
@@ -451,6 +454,9 @@ class LiveRuntime:
             self._instants.regroup()
         self.stream_is(station, "added")
         return station
+
+    def _takes_nothing(self) -> PipelineError:
+        return PipelineError(f"the live run is {self._state}: it takes no frames and no streams any more")
 
     def _make_instants(self) -> LiveInstants:
         return LiveInstants(
@@ -495,10 +501,13 @@ class LiveRuntime:
                 "provisional results need temporal packing and operators that look at one frame at a time",
                 hint="Leave provisional out, or use a smaller size.",
             )
-        if self._dispatch is None:
-            self._dispatch = self._make_dispatch(plan)
-            self._coordinator.post(self._dispatch.begin)
-        self._prepare(plan)
+        with self._opening:
+            if self._state != "running":
+                raise self._takes_nothing()
+            if self._dispatch is None:
+                self._dispatch = self._make_dispatch(plan)
+                self._coordinator.post(self._dispatch.begin)
+            self._prepare(plan)
 
     def _prepare(self, plan: LivePlan) -> None:
         """Let the workers load and compile before the first frame is taken."""
@@ -555,7 +564,7 @@ class LiveRuntime:
         """Take what was sealed to the coordinator; the lock of its streams is held, so the order stays."""
         stations: tuple[Station, ...]
         epoch: int | tuple[int, ...]
-        for hyperframe, opened_ns in filled:
+        for hyperframe, opened_ns, epochs in filled:
             if station is not None and hyperframe.header.kind == "temporal":
                 assert station.plan is not None  # made for its series
                 stations, plan, epoch = (station,), station.plan, station.epoch
@@ -563,7 +572,8 @@ class LiveRuntime:
             else:
                 stations = tuple(self._stations[name] for name in hyperframe.header.streams)
                 plan = self._plans.get(hyperframe.spec, self._adapting.most * len(stations))
-                epoch = tuple([one.epoch for one in stations])
+                there = zip(epochs, stations, strict=True)
+                epoch = tuple([one.epoch if number < 0 else number for number, one in there])
                 last_ns = max([one.last_push_ns for one in stations])
                 frames = int(np.count_nonzero(hyperframe.mask[hyperframe.core]))
             entry = Entry(hyperframe, stations, plan, slabs, epoch, opened_ns, last_ns, now_ns, frames=frames)

@@ -285,7 +285,7 @@ class Station:
                 if not shared.acquire_now():
                     self._wait_for_shared()
                 try:
-                    if filled := instants.push(place):
+                    if filled := instants.push(place, self.epoch):
                         self._host.sealed(self, filled, instants.slabs, now_ns)
                 finally:
                     shared.release()
@@ -503,6 +503,10 @@ class Station:
 
     def _begin_epoch(self, reason: str) -> None:
         self._finish(reason)
+        if self._instants is not None and self._host.packing.instants > 1:
+            with self._shared:
+                instants = self._instants.current
+                self._host.sealed(self, instants.restart(self.place), instants.slabs, self._host.now_ns())
         self.epoch += 1
         if self._slabs is not None:
             self._series = self._host.series(self, self._slabs)

@@ -175,6 +175,8 @@ class Filled(NamedTuple):
     hyperframe: Hyperframe
     opened_ns: int
     """When its first frame came, monotonic."""
+    epochs: tuple[int, ...] = ()
+    """Of instants: that of each stream's frames, -1 where it has none."""
 
 
 class Series:
@@ -326,6 +328,7 @@ class _Group:
         "arrived",
         "count",
         "deadline_ns",
+        "epochs",
         "first",
         "ids",
         "last",
@@ -346,6 +349,7 @@ class _Group:
         self.mask = bytearray(size * width)
         self.ids = [-1] * (size * width)  # lists: to set one number of an array costs five times that
         self.pts = [-1] * (size * width)
+        self.epochs = [-1] * width
         self.count = 0
         """Frames written."""
         self.arrived: list[int] = []
@@ -565,14 +569,15 @@ class Instants:
         self._num_misfits -= self._misfits[stream] >= MISFITS
         self._misfits[stream] = 0
 
-    def push(self, stream: int) -> list[Filled]:
-        """Take the frame that a stream has written; return what it completes."""
+    def push(self, stream: int, epoch: int = 0) -> list[Filled]:
+        """Take the frame that a stream has written in its epoch of that number; return what it completes."""
         writing = self._writing[stream]
         assert writing is not None  # a slot was given
         self._writing[stream] = None
         group, instant, place, frame_id, time_ns, sender = writing
         group.mask[place] = 1
         group.ids[place], group.pts[place] = frame_id, time_ns
+        group.epochs[stream] = epoch
         group.count += 1
         if not sender:
             group.arrived.append(place)
@@ -629,6 +634,13 @@ class Instants:
         self._started = True
         return sealed
 
+    def restart(self, stream: int) -> list[Filled]:
+        """Begin another epoch of a stream: no run of instants holds frames of two."""
+        last = max([i for i, group in enumerate(self._groups) if group.epochs[stream] >= 0], default=-1)
+        while any(not group.reason for group in self._groups[: last + 1]):
+            self._close_first("restart")
+        return self._collect()
+
     def finish(self, reason: str) -> list[Filled]:
         """Seal everything that is open; what is being written is sealed with it by the last `push`."""
         return self._close_all(reason)
@@ -662,7 +674,7 @@ class Instants:
             if not group.count:  # all its slots were given up
                 self.slabs.release(group.slab)
                 continue
-            sealed.append(Filled(self._sealed(group), group.opened_ns))
+            sealed.append(Filled(self._sealed(group), group.opened_ns, tuple(group.epochs)))
             self._started = self.packing.trigger != "event" or self.packing.event == "seal"
         return sealed
 
