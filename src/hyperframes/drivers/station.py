@@ -503,7 +503,7 @@ class Station:
 
     def _begin_epoch(self, reason: str) -> None:
         self._finish(reason)
-        if self._instants is not None and self._host.packing.instants > 1:
+        if self._instants is not None and not self.over:  # else it has no place any more
             with self._shared:
                 instants = self._instants.current
                 self._host.sealed(self, instants.restart(self.place), instants.slabs, self._host.now_ns())

@@ -432,6 +432,7 @@ class Instants:
         self._present = [False] * len(self.streams)
         self._num_present = 0
         self._last = [first - 1] * len(self.streams)  # the newest instant of each stream
+        self._oldest = [-(1 << 62)] * len(self.streams)  # the first instant that frames of its present epoch may be of
         self._last_ns = [-1] * len(self.streams)  # the time of its frame there
         self._opened_ns: int | None = None  # when the newest group was opened
         self._misfits = [0] * len(self.streams)  # frames in a row of each stream that fitted no instant
@@ -482,6 +483,9 @@ class Instants:
                 return "unmatched"
             if instant < self._last[stream] and time_ns > self._last_ns[stream]:
                 return "unmatched"  # the instants began anew: it must not come before a frame that it follows
+            if instant < self._oldest[stream]:
+                self._note_misfit(stream)
+                return "unmatched"
         for group in self._groups:
             if group.first <= instant <= group.last and not group.reason:
                 break
@@ -635,7 +639,10 @@ class Instants:
         return sealed
 
     def restart(self, stream: int) -> list[Filled]:
-        """Begin another epoch of a stream: no run of instants holds frames of two."""
+        """Begin another epoch of a stream: its frames come after all those before, no run of instants holds some of two."""
+        self._oldest[stream] = self._last[stream] + 1
+        if self.size == 1:
+            return []
         last = max([i for i, group in enumerate(self._groups) if group.epochs[stream] >= 0], default=-1)
         while any(not group.reason for group in self._groups[: last + 1]):
             self._close_first("restart")
