@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from tests.drivers.live_runs import FPS, Run, picture
+from tests.drivers.live_runs import FPS, Run, check_ledger, picture
 
 import hyperframes as hf
 from hyperframes.operators import Contract, Operator, Output
@@ -618,6 +618,32 @@ def test_streams_come_and_go_while_it_runs():
     assert stats["streams"]["a"]["epoch"] == 1
     with pytest.raises(hf.PipelineError, match="takes no frames"):
         run.feed("c", 0)
+
+
+@pytest.mark.parametrize("ends", ["push", "drop"])
+def test_a_stream_that_comes_while_a_frame_is_being_written_overtakes_nobody(ends):
+    run = Run(packing=hf.Packing(kind="spatial", timeout=0.05))
+    first, second = (run.live.inlet(name) for name in "ab")
+    spec = hf.FrameSpec.array((6, 8), np.uint8)
+    for inlet in (first, second):
+        inlet.open(spec, rate=Fraction(FPS))
+    began = run.clock.now_ns()
+    first.slot(frame_id=0, capture_ns=began, arrival_ns=began)  # and its copy takes long
+    second.slot(frame_id=0, capture_ns=began, arrival_ns=began)
+    second.push()
+    run.live.inlet("c")
+    for number in range(1, 4):
+        run.crew.advance(1 / FPS)
+        now = run.clock.now_ns()
+        second.slot(frame_id=number, capture_ns=now, arrival_ns=now)
+        second.push()
+    run.crew.advance(0.2)
+    assert run.ids("b") == []
+    first.push() if ends == "push" else first.drop("corrupt")
+    run.crew.advance(0.2)
+    assert run.ids("b") == [0, 1, 2, 3]
+    check_ledger(run.live.stats())
+    run.stop()
 
 
 @pytest.mark.parametrize(("kind", "size"), [("spatial", 1), ("both", 3)])

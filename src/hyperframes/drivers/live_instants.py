@@ -78,6 +78,8 @@ class LiveInstants:
         self._ahead_ns = ahead_ns
         self._instants: Instants | None = None
         self._first = 0
+        self._before: list[Instants] = []  # those before, to which somebody is still writing a frame
+        self._held: list[tuple[Instants, list[Filled], int]] = []  # sealed meanwhile
 
     @property
     def current(self) -> Instants:
@@ -159,21 +161,44 @@ class LiveInstants:
     def _finish(self, reason: str) -> None:
         old, self._instants = self._instants, None
         if old is not None:
-            self._host.sealed(None, old.finish(reason), old.slabs, self._host.now_ns())
+            self._before.append(old)
+            self.take(old, old.finish(reason), self._host.now_ns())
             self._first = old.next_first
+
+    def take(self, instants: Instants, filled: list[Filled], now_ns: int) -> None:
+        """Pass on what was sealed of `instants`, after all that was begun before them; `lock` is held."""
+        if not self._before:  # as nearly always
+            self._host.sealed(None, filled, instants.slabs, now_ns)
+            return
+        self._held.append((instants, filled, now_ns))
+        while self._before:
+            first = self._before[0]
+            self._pass_on(first)
+            if not first.is_empty:
+                return
+            self._before.pop(0)
+        for one in dict.fromkeys(held for held, _, _ in self._held):
+            self._pass_on(one)
+
+    def _pass_on(self, instants: Instants) -> None:
+        """Pass on what is held of `instants`."""
+        held, self._held = self._held, [one for one in self._held if one[0] is not instants]
+        for one, filled, now_ns in held:
+            if one is instants:
+                self._host.sealed(None, filled, instants.slabs, now_ns)
 
     def due(self, now_ns: int) -> None:
         """Seal what is due by now."""
         if self._instants is not None:
             with self.lock:
                 if (instants := self._instants) is not None:
-                    self._host.sealed(None, instants.due(now_ns), instants.slabs, now_ns)
+                    self.take(instants, instants.due(now_ns), now_ns)
 
     def event(self, now_ns: int) -> None:
         """Take note of an event."""
         with self.lock:
             if (instants := self._instants) is not None:
-                self._host.sealed(None, instants.event(), instants.slabs, now_ns)
+                self.take(instants, instants.event(), now_ns)
 
     def meet_period(self) -> None:
         """Let instants be as far apart as the frames of most streams."""

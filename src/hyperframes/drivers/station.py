@@ -286,7 +286,8 @@ class Station:
                     self._wait_for_shared()
                 try:
                     if filled := instants.push(place, self.epoch):
-                        self._host.sealed(self, filled, instants.slabs, now_ns)
+                        assert self._instants is not None  # it has no series
+                        self._instants.take(instants, filled, now_ns)
                 finally:
                     shared.release()
             else:
@@ -499,14 +500,14 @@ class Station:
         if self._instants is not None and self.spec is not None and not self.over:
             with self._shared:
                 instants = self._instants.current
-                self._host.sealed(self, instants.present(self.place, there), instants.slabs, self._host.now_ns())
+                self._instants.take(instants, instants.present(self.place, there), self._host.now_ns())
 
     def _begin_epoch(self, reason: str) -> None:
         self._finish(reason)
         if self._instants is not None and not self.over:  # else it has no place any more
             with self._shared:
                 instants = self._instants.current
-                self._host.sealed(self, instants.restart(self.place), instants.slabs, self._host.now_ns())
+                self._instants.take(instants, instants.restart(self.place), self._host.now_ns())
         self.epoch += 1
         if self._slabs is not None:
             self._series = self._host.series(self, self._slabs)
@@ -547,7 +548,8 @@ class Station:
         if self._series is None:
             instants, place = self._reserved
             with self._shared:
-                self._host.sealed(self, instants.give_up(place), instants.slabs, self._host.now_ns())
+                assert self._instants is not None  # it has no series
+                self._instants.take(instants, instants.give_up(place), self._host.now_ns())
 
     def _refuse(self, frame_id: int, time_ns: int, reason: str, count: int = 1) -> None:
         self.account.refuse(reason, count)

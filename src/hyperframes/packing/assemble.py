@@ -619,6 +619,11 @@ class Instants:
         return sum(there and last >= group.last for there, last in zip(self._present, self._last, strict=True))
 
     @property
+    def is_empty(self) -> bool:
+        """Whether nothing is open or being written."""
+        return not self._groups
+
+    @property
     def deadline_ns(self) -> int | None:
         """When the first open group is sealed, full or not."""
         for group in self._groups:
