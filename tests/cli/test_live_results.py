@@ -6,6 +6,7 @@ import re
 import shlex
 import signal
 import sys
+import threading
 import time
 
 import av
@@ -14,7 +15,7 @@ import pytest
 
 from hyperframes.drivers.journal_reading import JournalReader
 
-MOVING = "synthetic:moving?frames=4000"
+MOVING, SMALL = "synthetic:moving?frames=4000", "synthetic:moving?frames=4"
 OWN_OPERATORS = """
 import time
 
@@ -30,6 +31,11 @@ def slow(frames):
 @hf.operator(output={"shape": (), "dtype": "f8"})
 def hung(frames):
     time.sleep(1000)
+
+
+@hf.operator
+def refusing(frames):
+    raise RuntimeError("no such model")
 
 
 @hf.operator(output={"shape": (), "dtype": "f8"})
@@ -68,9 +74,9 @@ def lines_in(path):
     return path.read_bytes().count(b"\n") if path.exists() else 0
 
 
-def killed(spawn, folder, *arguments, lines=40):
+def killed(spawn, folder, *arguments, lines=40, **options):
     """Start a live run that writes out.jsonl, and kill it once so many lines stand there."""
-    process = spawn("live", *arguments, "--to", "out.jsonl", "--journal", "J", "--record", "R", "-q")
+    process = spawn("live", *arguments, "--to", "out.jsonl", "--journal", "J", "--record", "R", "-q", **options)
     wait_until(lambda: lines_in(folder / ".out.jsonl.part") >= lines, process)
     process.kill()
     process.communicate()
@@ -144,6 +150,24 @@ def test_a_run_that_is_resumed_adds_to_what_stands_under_its_name_and_leaves_it_
     assert (lines_in(tmp_path / "out.jsonl"), list(tmp_path.glob(".out*"))) == (16, [])
 
 
+@pytest.mark.slow
+def test_an_operator_that_refuses_to_work_off_a_killed_run_leaves_what_there_is_for_the_next(
+    call, spawn, operators, tmp_path
+):
+    slowly = ("--source", f"a={MOVING}", "--size", "2", "--queue", "50", "--ttl", "60s")
+    killed(spawn, tmp_path, *slowly, "-p", "plant_operators.slow", lines=6, python_path=operators)
+    held = (tmp_path / ".out.jsonl.part").read_bytes()
+    to = ("--to", "out.jsonl", "--journal", "J", "--record", "R", "--resume")
+    done = call("live", "--source", SMALL, "-p", "plant_operators.refusing", *to)
+    assert done.code == 2
+    assert "no such model" in done.error
+    assert (tmp_path / ".out.jsonl.part").read_bytes() == held
+    assert not (tmp_path / "out.jsonl").exists()
+    assert [thread.name for thread in threading.enumerate() if thread.name.startswith("hyperframes")] == []
+    assert call("live", "--source", SMALL, "-p", "plant_operators.slow", *to).code == 0
+    assert frames_of(tmp_path / "J") == rows_of(tmp_path / "out.jsonl")
+
+
 # Signals --------------------------------------------------------------------------------------------------------------
 
 
@@ -172,6 +196,20 @@ def test_a_second_signal_gives_up_what_waits_unless_it_is_the_first_ones_echo(
 
 
 @pytest.mark.slow
+def test_the_first_signal_lets_a_run_finish_that_was_finishing_anyway(spawn, operators, tmp_path):
+    source = ("--source", "a=synthetic:moving?frames=16", "--pace", "flat", "--when-full", "block", "--size", "2")
+    process = spawn("live", *source, "-p", "plant_operators.slow", "--to", "out.jsonl", python_path=operators)
+    told = iter(process.stderr.readline, "")
+    assert any(line == "a: ended\n" for line in told)
+    time.sleep(0.3)  # the sources are asked a few times a second whether they have ended
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    assert "stopping: what was captured is finished first" in err
+    assert lines_in(tmp_path / "out.jsonl") == 16
+
+
+@pytest.mark.slow
 def test_a_third_signal_ends_a_run_whose_operator_hangs_and_the_journal_keeps_what_it_held(spawn, operators, tmp_path):
     to = ("--to", "out.jsonl", "--journal", "J", "--record", "R")
     process = spawn("live", "--source", f"a={MOVING}", "-p", "plant_operators.hung", *to, python_path=operators)
@@ -190,10 +228,7 @@ def test_a_third_signal_ends_a_run_whose_operator_hangs_and_the_journal_keeps_wh
 def test_a_signal_while_a_killed_run_is_worked_off_ends_it_with_its_outputs(call, spawn, operators, tmp_path):
     slowly = ("--source", f"a={MOVING}", "--size", "2", "--queue", "50", "--ttl", "60s", "-p", "plant_operators.slow")
     to = ("--to", "out.jsonl", "--journal", "J", "--record", "R", "-q")
-    process = spawn("live", *slowly, *to, python_path=operators)
-    wait_until(lambda: lines_in(tmp_path / ".out.jsonl.part") >= 6, process)
-    process.kill()
-    process.communicate()
+    killed(spawn, tmp_path, *slowly, lines=6, python_path=operators)
     before = lines_in(tmp_path / ".out.jsonl.part")
     again = spawn("live", *slowly, *to, "--resume", python_path=operators)
     wait_until(lambda: lines_in(tmp_path / ".out.jsonl.part") >= before + 2, again)

@@ -440,17 +440,19 @@ def _carry_out(
     runtime: Live, chosen: LiveConfig, outputs: LiveOutputs | None, *, drain: bool, quiet: bool
 ) -> tuple[dict[str, Any], bool]:
     """Run until the sources end, the time is over, nobody reads, or somebody stops it; then stop it, see `_stop`."""
+    signals = 0
     try:
         runtime.start()
         with _progress(runtime, quiet=quiet):
             _capture(runtime, chosen, outputs)
     except KeyboardInterrupt:
-        _tell_stopping("what was captured is finished first" if drain else "what waits is given up", quiet=quiet)
+        signals = 1
+        _tell_stopping(signals, drain=drain, quiet=quiet)
     except BaseException:
         runtime.stop(drain=False)
         raise
     wanted = outputs is None or not outputs.reader_left or outputs.writes
-    stats, cut_short = _stop(runtime, drain=drain and wanted, quiet=quiet)
+    stats, cut_short = _stop(runtime, signals, drain=drain and wanted, quiet=quiet)
     if not stats["captured"]:
         why = "Run it again without --quiet to read why" if quiet else "Their reasons stand above"
         raise _show.RunFailed("no source brought a frame", hint=f"{why}; --source takes URLs and files.")
@@ -469,25 +471,30 @@ def _capture(runtime: Live, chosen: LiveConfig, outputs: LiveOutputs | None) -> 
             return
 
 
-def _stop(runtime: Live, *, drain: bool, quiet: bool) -> tuple[dict[str, Any], bool]:
-    """Stop, and return the last stats, and whether somebody did not wait for that.
+def _stop(runtime: Live, signals: int, *, drain: bool, quiet: bool) -> tuple[dict[str, Any], bool]:
+    """Stop, and return the last stats, and whether something was given up because somebody did not wait for it.
 
-    A signal meanwhile gives up what has not started; another one what has too, since an operator may hang.
+    The second signal gives up what has not started, the third what has too, since an operator may hang.
     """
-    try:
-        return runtime.stop(drain=drain), False
-    except KeyboardInterrupt:
-        _tell_stopping("what waits is given up", quiet=quiet)
-    try:
-        return runtime.stop(drain=False), True
-    except KeyboardInterrupt:
-        _tell_stopping("what is being worked on is left as it is", quiet=quiet)
-    return runtime.stats(), True
+    while True:
+        try:
+            stats = runtime.stop(drain=drain and signals < 2)
+            break
+        except KeyboardInterrupt:
+            signals += 1
+            _tell_stopping(signals, drain=drain, quiet=quiet)
+            if signals > 2:
+                stats = runtime.stats()
+                break
+    return stats, signals > 1 and bool(stats["dropped"].get("cancelled") or stats["in_flight"])
 
 
-def _tell_stopping(how: str, *, quiet: bool) -> None:
+def _tell_stopping(signals: int, *, drain: bool, quiet: bool) -> None:
     if not quiet:
-        _show.tell("stopping", how)
+        first = "what was captured is finished first" if drain else "what waits is given up"
+        _show.tell(
+            "stopping", (first, "what waits is given up", "what is being worked on is left as it is")[signals - 1]
+        )
 
 
 def _names(chosen: LiveConfig) -> list[str]:
