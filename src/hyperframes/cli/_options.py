@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal
 import typer
 
 from hyperframes.cli import _show
-from hyperframes.drivers.quantity import seconds_of
 from hyperframes.errors import PipelineError
 
 __all__ = [
@@ -237,6 +236,8 @@ def duration(option: str, text: str) -> float:
     >>> duration("latency", "200ms"), duration("timeout", "1.5s"), duration("unpack", "0")
     (0.2, 1.5, 0.0)
     """
+    from hyperframes.drivers.quantity import seconds_of
+
     try:
         return 0.0 if text.strip() == "0" else seconds_of(text)
     except ValueError as error:
