@@ -148,6 +148,7 @@ def test_wrong_values_are_refused_with_their_line_before_anything_begins(call, t
         (["--source", SMALL, "--to", "-", "--json"], "--to - and --json both write to standard output"),
         (["nowhere.toml"], "cannot read nowhere.toml"),
         (["--source", SMALL, "--keep", "7 days"], "--keep: expected a time such as 200ms"),
+        (["--source", SMALL, "--keep", "0"], "keep: expected more than 0 seconds, got 0.0"),
         (
             ["--source", SMALL, "--cluster", "local", "--to", "out.mp4"],
             "results of a cluster come without pixels: out.mp4 needs them",

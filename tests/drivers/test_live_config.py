@@ -87,6 +87,7 @@ def test_any_value_of_any_key_works_or_is_refused_with_its_line(where, value):
         ('stages = ["gaussian"]\n', r"\[\[stages\]\] is a list of tables: got \['gaussian'\]"),
         ('[[stages]]\noperator = "denoise"\nname = "clean"\n', r"line 3: \[stages\] has no 'name'; known: operator"),
         ("[run]\n\nttl = -1\n", r"line 3: ttl: expected a time from 0 to 1e\+09 seconds, got -1"),
+        ("[output]\nkeep = 0\n", "line 2: keep: expected more than 0 seconds, got 0.0"),
         ("[run]\nttl = 0\n", "line 2: ttl: expected more than 0 seconds, got 0.0"),
         ("[run]\nduration = nan\n", "line 2: duration: expected a time from 0"),
         ("[packing]\ntimeout = inf\n", "line 2: timeout: expected a time from 0"),
@@ -159,6 +160,7 @@ def test_what_a_web_server_has_is_a_file_by_its_name():
     assert not is_camera("https://host/x.mp4?token=1")
     assert not is_camera("http://host/x.MKV")
     assert is_camera("http://host/x.mjpg")
+    assert is_camera("http://host/live?file=x.mp4")
     assert is_camera("http://host/live.m3u8")
     assert is_camera("/dev/video0")
     assert not is_camera("clip.mp4")

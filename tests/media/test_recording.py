@@ -1,5 +1,6 @@
 """Recordings without cameras: packets and pushed frames come back as they were, whatever ended the run."""
 
+import json
 import os
 import signal
 import subprocess
@@ -149,9 +150,10 @@ def test_a_row_is_forty_bytes_and_says_when_it_is_damaged(tmp_path):
     row = Row(FRAME, True, 1, -2, 3, NONE).pack()
     assert len(row) == 40
     path = tmp_path / "x"
-    path.with_suffix(".index").write_bytes(b'{"version": 1}\n' + row + row[:-1] + b"\x07")
+    said = {"version": 1, "connection": 0, "epoch": 0, "codec": "h264", "extradata": "", "time_base": "1/1000"}
+    path.with_suffix(".index").write_bytes(json.dumps(said).encode() + b"\n" + row + row[:-1] + b"\x07")
     header, rows = rows_of(path)
-    assert header == {"version": 1}
+    assert header == said
     assert rows[["kind", "key", "a", "b", "c", "d"]].tolist() == [(FRAME, 1, 1, -2, 3, NONE)]
     path.with_suffix(".index").write_bytes(b'{"versi')
     assert rows_of(path)[0] == {}
@@ -288,7 +290,7 @@ def test_a_folder_that_cannot_be_recorded_into_is_told(tmp_path):
         Recorder(tmp_path / "file")
 
 
-@pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b'{"version": 99}\n', b"{}\n", b"[1]\n"])
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b'{"version": 99}\n', b'{"version": 1}\n', b"{}\n", b"[1]\n"])
 def test_what_another_program_left_is_told_and_stays(tmp_path, content):
     folder = tmp_path / "cam"
     folder.mkdir()
@@ -299,8 +301,33 @@ def test_what_another_program_left_is_told_and_stays(tmp_path, content):
     else:
         with pytest.raises(SinkError, match=r"movies\.index is no index of a recording of version 1"):
             recorder.stream("cam")
+        with pytest.raises(SourceError, match=r"cannot read the recording .*movies\.index is no index"):
+            Recording(tmp_path).ids("cam")
     recorder.close()
     assert (folder / "movies.index").read_bytes() == content
+
+
+def test_segments_that_somebody_deletes_do_not_stop_the_recording(tmp_path):
+    recorder = Recorder(tmp_path, Keep(segment_seconds=0.0, seconds=1000.0))
+    units = encoded(6, 96, 128)
+    _record(recorder, units)
+    for path in tmp_path.glob("cam/*"):
+        if not path.name.endswith(".part"):
+            path.unlink()
+    _record(recorder, units, first_id=6)
+    recorder.close()
+    assert recorder.stream("cam").missed == 0
+    assert Recording(tmp_path).ids("cam").tolist()[-6:] == list(range(6, 12))
+
+
+@pytest.mark.parametrize("name", ["x" * 96, "カメラ" * 32, "/" * 96, "a~b"])
+def test_streams_of_any_name_are_recorded_and_found_again(tmp_path, name):
+    recorder = Recorder(tmp_path)
+    _record(recorder, encoded(3, 96, 128), name=name)
+    _record(recorder, encoded(3, 96, 128), name=name[:-1] + "2")
+    recorder.close()
+    assert Recording(tmp_path).streams == tuple(sorted((name, name[:-1] + "2")))
+    assert Recording(tmp_path).ids(name).tolist() == [0, 1, 2]
 
 
 def test_segments_stay_in_order_when_the_clock_on_the_wall_steps_back(tmp_path, monkeypatch):

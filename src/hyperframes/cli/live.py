@@ -227,8 +227,11 @@ def live(
     chosen.run.update({name: value for name, value in run.items() if value is not None})
     output = {"journal": journal, "record": record, "serve": serve, "cluster": cluster}
     chosen.output.update({name: str(value) for name, value in output.items() if value is not None})
-    if keep:
+    if keep is not None:
+        from hyperframes.drivers.live_config import check_keep
+
         chosen.output["keep"] = _options.duration("keep", keep)
+        check_keep(chosen.output["keep"])
     if to:
         chosen.output["to"] = to
     rows_on_stdout = "-" in _names(chosen)

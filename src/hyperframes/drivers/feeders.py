@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Feeder", "Replay", "feeder_for", "is_camera"]
 
 _CAMERA = re.compile(r"^(rtsps?|rtp|rtmps?|udp|tcp|srt|https?)://|^/dev/video", re.IGNORECASE)
-_FILES = re.compile(r"^https?://.*\.(mp4|mkv|mov|avi|webm|npy|zarr)(\?|$)", re.IGNORECASE)
+_FILES = re.compile(r"^https?://[^?#]*\.(mp4|mkv|mov|avi|webm|npy|zarr)([?#]|$)", re.IGNORECASE)
 """Of what a web server has; whatever the path of a stream ends in, it is sent as it is taken."""
 RATE_MOST = 1_000_000
 """Frames a second."""

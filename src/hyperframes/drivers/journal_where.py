@@ -74,6 +74,10 @@ MOST_NS = 1 << 62
 """Nanoseconds stay below that: SQLite's numbers have 64 bits."""
 
 
+DEPTH_MOST = 50
+"""Of brackets: Python and SQLite have their limits."""
+
+
 class Condition(NamedTuple):
     """SQL conditions with their values, for each table."""
 
@@ -132,7 +136,7 @@ class _Parser:
     def __init__(self, text: str, table: str, today: datetime.date, zone: datetime.tzinfo | None) -> None:
         self._text, self._table, self._today, self._zone = text, table, today, zone
         self._tokens = self._cut(text)
-        self._next = 0
+        self._next = self._depth = 0
         self.values: list[Any] = []
 
     def _cut(self, text: str) -> list[_Token]:
@@ -196,13 +200,19 @@ class _Parser:
         return parts[0] if len(parts) == 1 else f"({' AND '.join(parts)})"
 
     def _one(self) -> str:
+        at = self._peek().at
+        self._depth += 1
+        if self._depth > DEPTH_MOST:
+            raise self._wrong(f"expected at most {DEPTH_MOST} brackets and 'not' in each other", at)
         if self._accept("not"):
-            return f"(NOT coalesce({self._one()}, 0))"
-        if self._accept("("):
+            sql = f"(NOT coalesce({self._one()}, 0))"
+        elif self._accept("("):
             sql = self._either()
             self._expect(")")
-            return sql
-        return self._comparison()
+        else:
+            sql = self._comparison()
+        self._depth -= 1
+        return sql
 
     def _comparison(self) -> str:
         token = self._take()
@@ -307,4 +317,7 @@ class _Parser:
         zone = datetime.datetime.fromisoformat(f"2000-01-01T00:00{offset}").tzinfo if offset else self._zone
         at = datetime.time(int(hour), int(minute), int(second or 0))
         whole = datetime.datetime.combine(day, at, zone).timestamp()
-        return round(whole) * 1_000_000_000 + round(float(fraction or 0) * 1e9)
+        ns = round(whole) * 1_000_000_000 + round(float(fraction or 0) * 1e9)
+        if abs(ns) >= MOST_NS:
+            raise ValueError(text)
+        return ns

@@ -20,7 +20,7 @@ from hyperframes.scheduling.budget import PRESETS
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["LiveConfig", "check_run", "preset_packing", "read_live_config", "seconds_from"]
+__all__ = ["LiveConfig", "check_keep", "check_run", "preset_packing", "read_live_config", "seconds_from"]
 
 _TIMES = {"timeout", "window", "latency", "tolerance", "lateness", "ttl", "duration", "keep"}
 _RUN = {
@@ -102,6 +102,12 @@ def check_run(**given: Any) -> None:
             raise PipelineError(f"boundary: {error}", got=error.got, hint=error.hint) from error
 
 
+def check_keep(seconds: float | None) -> None:
+    """Raise a PipelineError where a time that journal and recording are kept is none."""
+    if seconds is not None and not 0 < seconds <= LONGEST_SECONDS:
+        raise PipelineError(f"keep: expected more than 0 seconds, got {seconds!r}", got=seconds, hint="For example 7d.")
+
+
 def seconds_from(value: Any) -> float:
     """Return seconds from a number or from text such as ``200ms``.
 
@@ -151,6 +157,7 @@ def read_live_config(text: str, name: str = "the configuration") -> LiveConfig:
     config.operators = reader.stages(tables.get("stages", []))
     reader.told("packing", config.make_packing)
     reader.told("run", lambda: check_run(**config.run))
+    reader.told("output", lambda: check_keep(config.output.get("keep")))
     return config
 
 

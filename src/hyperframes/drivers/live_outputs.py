@@ -40,6 +40,8 @@ Outputs = Callable[[], "list[dict[str, tuple[str, Spec]]]"]
 
 ROWS_TOGETHER, PICTURES_TOGETHER = 512, 8
 """Handed to a sink at once."""
+TAG_BYTES = 120
+"""Of a stream's name in that of a file: file systems take 255 in all."""
 WAIT_SECONDS = 1.0
 """For a result that is being written: who gave up waiting for the run may find one that its reader does not take."""
 TICK = Fraction(1, 90_000)
@@ -526,6 +528,7 @@ class _Pictures:
 
     def _name(self, stream: str, number: int) -> str:
         safe = re.sub(r"[^\w.@+-]+", "_", without_credentials(stream))
+        safe = safe.encode()[:TAG_BYTES].decode(errors="ignore")
         return tagged(self.name, (f"-{safe}" if self._several else "") + (f"-{number}" if number > 1 else ""))
 
     def finish(self) -> list[str]:

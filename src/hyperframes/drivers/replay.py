@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 __all__ = ["Rebuilt", "digest", "paced", "rebuild", "unfinished"]
 
 _MARGIN_FRAMES = 40  # held besides the longest hyperframe's: frames that came out of order or were not taken
+_OPEN_AT_ONCE = (
+    9  # of one stream where hyperframes hold instants of many: those of all that may be open at once, and one
+)
 _REPAIRED_NS = 50_000_000  # by how much a time may differ from the sender's: small steps back are made good
 _MARGIN_NS = 1_000_000_000  # a frame that came so long after the seal is none of its frames
 
@@ -84,11 +87,13 @@ def rebuild(lives: Sequence[Life], recording: Recording) -> Iterator[Rebuilt]:
         If a stream was not recorded at all.
     """
     longest = max((len(_rows(life)[0]) for life in lives), default=0)
-    streams: dict[str, _Frames] = {}
+    together = any(len(life.streams) > 1 for life in lives)
+    keep = _OPEN_AT_ONCE * longest if together else longest + _MARGIN_FRAMES
+    first, streams = _first_ids(lives), dict[str, _Frames]()
     for life in lives:
         for name in life.streams:
             if name not in streams:
-                streams[name] = _Frames(recording, name, longest + _MARGIN_FRAMES, _first_id(lives, name))
+                streams[name] = _Frames(recording, name, keep, first.get(name, 0))
         yield _rebuilt(life, streams)
 
 
@@ -123,14 +128,15 @@ def _rows(life: Life) -> tuple[list[Any], list[Any]]:
     return more.get("frame_ids") or json.loads(life.frame_ids or "[]"), more.get("pts") or json.loads(life.pts or "[]")
 
 
-def _first_id(lives: Sequence[Life], stream: str) -> int:
-    """Return the lowest id that is needed of a stream."""
-    found: list[int] = []
+def _first_ids(lives: Sequence[Life]) -> dict[str, int]:
+    """Return the lowest id that is needed of each stream."""
+    found: dict[str, int] = {}
     for life in lives:
-        if stream in life.streams:
-            ids = np.array(_rows(life)[0], np.int64).reshape(-1, len(life.streams))[:, life.streams.index(stream)]
-            found += ids[ids >= 0].tolist()
-    return min(found, default=0)
+        ids = np.array(_rows(life)[0], np.int64).reshape(-1, len(life.streams))
+        for name, column in zip(life.streams, ids.T, strict=True):
+            if len(real := column[column >= 0]):
+                found[name] = min(found.get(name, int(real[0])), int(real.min()))
+    return found
 
 
 class _Frames:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+import zlib
 from collections import deque
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
@@ -50,6 +51,7 @@ _RETRY_SECONDS: Final = 1.0
 _STEADY_SECONDS: Final = 5.0
 """How long a recording must go on until it is told so: a full disk has room for a few bytes now and then."""
 _LOCK: Final = ".lock"
+_LONGEST_NAME: Final = 200
 _WAITING_PACKETS: Final = 1000
 _LONGEST: Final = 4
 """Times the wanted length that a segment may have where no key packet comes."""
@@ -363,7 +365,11 @@ class StreamRecorder:
         keep = self._keep
         while self._closed:
             path, _ = self._closed[0]
-            old = keep.seconds is not None and time.time() - path.with_suffix(".index").stat().st_mtime > keep.seconds
+            index = path.with_suffix(".index")
+            if not index.exists():  # somebody else has deleted it
+                self._closed.popleft()
+                continue
+            old = keep.seconds is not None and time.time() - index.stat().st_mtime > keep.seconds
             if not old and (keep.num_bytes is None or sum(n for _, n in self._closed) <= keep.num_bytes):
                 return
             for suffix in (".index", ".nut"):
@@ -376,7 +382,16 @@ def _num_bytes(path: Path) -> int:
 
 
 def _folder_of(folder: Path, name: str) -> Path:
-    return folder / quote(without_credentials(name), safe=" ,;=@+")
+    """Return the folder of a stream; long names, which no file system takes, end in a number made of the whole."""
+    quoted = quote(without_credentials(name), safe=" ,;=@+")
+    if len(quoted) > _LONGEST_NAME:
+        quoted = f"{quoted[: _LONGEST_NAME - 9]}~{zlib.crc32(quoted.encode()):08x}"
+    return folder / quoted
+
+
+def _name_of(folder: Path, segments: list[Path]) -> str:
+    """Return the name of the stream whose folder that is."""
+    return str(rows_of(segments[-1])[0].get("stream", folder.name)) if "~" in folder.name else unquote(folder.name)
 
 
 def _segments(folder: Path) -> list[Path]:
@@ -450,7 +465,8 @@ class Recording:
     @property
     def streams(self) -> tuple[str, ...]:
         """Names of the streams, sorted."""
-        return tuple(sorted(unquote(path.name) for path in self.folder.iterdir() if path.is_dir() and _segments(path)))
+        folders = [path for path in self.folder.iterdir() if path.is_dir()]
+        return tuple(sorted(_name_of(path, segments) for path in folders if (segments := _segments(path))))
 
     def ids(self, stream: str) -> Array:
         """Return the ids of all frames of a stream, (N,) int64, in the order they came."""
@@ -498,7 +514,16 @@ class Recording:
             known = ", ".join(self.streams) or "none"
             raise SourceError(f"no stream {stream!r} was recorded in {self.folder}: there are {known}", source=stream)
         for path in _segments(folder):
-            header, rows = rows_of(path)
+            try:
+                header, rows = rows_of(path)
+            except FileNotFoundError:
+                continue  # it was too old meanwhile
+            except OSError as error:
+                raise SourceError(
+                    f"cannot read the recording {self.folder}: {error.strerror or error}",
+                    source=stream,
+                    hint="Name the folder that 'hyperframes live --record DIR' wrote.",
+                ) from error
             if header:
                 yield path, header, rows
 

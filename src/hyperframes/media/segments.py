@@ -51,6 +51,8 @@ _FIELDS: Final = np.dtype(
 )
 _MICROSECOND: Final = Fraction(1, 1_000_000)
 _VERSION: Final = 1
+_NEEDED: Final = {"connection", "epoch", "codec", "extradata", "time_base"}
+"""What a header says, besides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,14 +170,14 @@ def rows_of(path: Path) -> tuple[dict[str, Any], Array]:
         If there is no index, or it is none of this version.
     """
     file = path.with_suffix(".index")
-    data = (file if file.exists() else path.with_suffix(".index.part")).read_bytes()
+    data = _read(path)
     line, ended, body = data.partition(b"\n")
     if not ended:
         return {}, np.empty(0, _FIELDS)
     try:
         header = json.loads(line)
-        known = header["version"] == _VERSION
-    except (ValueError, KeyError, TypeError):
+        known = header["version"] == _VERSION and not _NEEDED - header.keys()
+    except (ValueError, KeyError, TypeError, AttributeError):
         known = False
     if not known:
         raise OSError(f"{file} is no index of a recording of version {_VERSION}")
@@ -185,6 +187,18 @@ def rows_of(path: Path) -> tuple[dict[str, Any], Array]:
         if zlib.crc32(body[i * size + 4 : (i + 1) * size]) == int.from_bytes(body[i * size : i * size + 4], "little"):
             return header, np.frombuffer(body, _FIELDS, i + 1)
     return header, np.empty(0, _FIELDS)
+
+
+def _read(path: Path) -> bytes:
+    """Return what stands in an index, which may get its final name meanwhile."""
+    try:
+        return path.with_suffix(".index").read_bytes()
+    except FileNotFoundError:
+        pass
+    try:
+        return path.with_suffix(".index.part").read_bytes()
+    except FileNotFoundError:
+        return path.with_suffix(".index").read_bytes()
 
 
 class SegmentReader:
