@@ -105,7 +105,8 @@ class LiveInstants:
         FrameError
             If those of the others have another shape.
         """
-        self._plan(spec, max(1, len(self._there())))  # may load and compile: nobody is to wait for that at the lock
+        if self._instants is None:
+            self._plan(spec, max(1, len(self._there())))  # may load and compile: nobody is to wait for that at the lock
         with self.lock:
             if self._instants is None:
                 self._make(spec)
