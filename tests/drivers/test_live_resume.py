@@ -171,6 +171,29 @@ time.sleep(1000)
 
 
 @pytest.mark.requirement("B91")
+def test_what_was_sealed_for_operators_that_read_less_waits_for_those(tmp_path):
+    with recorded_run(tmp_path, packing=hf.Packing(size=4), when_full="block", operator="gaussian") as live:
+        for number, frame in enumerate(pictures(16)):
+            live.feed("cam0", frame, frame_id=number, timestamp=1000 + number / 30)
+    with contextlib.closing(sqlite3.connect(tmp_path / "live.journal")) as database:
+        database.execute("UPDATE hyperframes SET outcome = ''")
+        database.commit()
+
+    def resumed(operator):
+        left = unfinished(tmp_path / "live.journal", tmp_path / "rec")
+        with recorded_run(tmp_path, resume=left, packing=hf.Packing(size=4), operator=operator) as live:
+            pass
+        return live
+
+    longer = resumed("temporal_mean:radius=1")
+    assert longer.stats()["captured"] == 0
+    (warning,) = longer.warnings
+    assert warning.startswith("4 hyperframes were not resumed: operators read more frames around their own")
+    assert resumed("gaussian").stats()["delivered"] == 16
+    assert longer.stats()["dropped"] == {}
+
+
+@pytest.mark.requirement("B91")
 def test_however_much_was_left_little_of_it_is_in_memory_at_once(tmp_path):
     with recorded_run(tmp_path, packing=hf.Packing(size=2), when_full="block") as live:
         for number, frame in enumerate(pictures(400)):

@@ -47,7 +47,8 @@ def replay(
         list[str] | None,
         typer.Option(
             metavar="FILE|URL|-",
-            help="Run the operators on them and write the results there, as for 'live'; several times for several.",
+            help="Run the operators on them and write the results there, as for 'live'; several times for several. "
+            "Hyperframes hold the frames around them that the run's operators read: others may read no more.",
             show_default="nowhere",
             rich_help_panel=_options.OUTPUT,
         ),

@@ -234,6 +234,8 @@ class LiveRuntime:
             names = one.hyperframe.header.streams
             added += [self._add(name, 0) for name in names if name not in self._stations]
             plan = self._plans.get(one.hyperframe.spec, max(self._adapting.most, one.hyperframe.size))
+            if not self._resuming.is_fit(one.hyperframe, plan):
+                continue
             self._resuming.work_on(one, tuple(self._stations[name] for name in names), plan, self.now_ns())
         self._resuming.finish()
         for station in added:
