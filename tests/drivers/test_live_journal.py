@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -223,6 +224,24 @@ def test_a_file_that_is_no_database_is_refused_as_it_is(tmp_path):
     with pytest.raises(SinkError, match="not a database"):
         LiveJournal(path)
     assert path.read_bytes() == before
+
+
+def test_a_journal_of_which_a_full_disk_wrote_the_first_page_only_is_whole_with_its_log(tmp_path):
+    whole, cut = tmp_path / "whole.journal", tmp_path / "cut.journal"
+    with LiveJournal(whole) as journal:
+        journal.observe({"kind": "stream", "stream": "c", "state": "added", "unix_ns": NOON})
+        deadline = time.monotonic() + 10
+        while not journal.num_written and time.monotonic() < deadline:
+            time.sleep(0.01)
+        for suffix in ("", "-wal"):  # as a kill leaves it
+            shutil.copy(f"{whole}{suffix}", f"{cut}{suffix}")
+    with cut.open("r+b") as file:
+        file.write(whole.read_bytes()[:4096])
+        file.truncate(4096)
+    with LiveJournal(cut):
+        pass
+    with JournalReader(cut) as reader:
+        assert [state["state"] for state in reader.states()] == ["added"]
 
 
 def test_a_journal_that_another_run_writes_is_refused(tmp_path):

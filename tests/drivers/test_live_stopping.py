@@ -1,7 +1,9 @@
 """Who stops a live run, from where, and what it takes from whom: nobody waits for ever, and nothing is lost in silence."""
 
+import contextlib
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -278,3 +280,80 @@ def test_observers_that_fail_are_told_at_the_end():
     run.play(["cam0"], 4)
     run.stop()
     assert run.live.warnings == ["an observer failed and was left out: no room for notes"]
+
+
+# Who waits for room ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["temporal", "spatial"])
+def test_a_stream_that_is_removed_while_its_writer_waits_gives_its_frame_to_nobody_else(kind):
+    """By threads: the writers of three streams wait for room that a slow operator gives back, and two of them go."""
+    results = []
+
+    def slow(frames):
+        time.sleep(0.002)
+        return frames
+
+    live = hf.LiveRuntime(
+        packing=hf.Packing(kind=kind, timeout=0.05, size=1),
+        operator=slow,
+        when_full="block",
+        queue=1,
+        on_result=lambda got: results.append((got.stream, int(got.value.flat[0]))),
+    )
+    names = {"a": 1, "b": 2, "c": 3}
+
+    def feed(name):
+        for number in range(150):
+            try:
+                live.feed(name, np.full((6, 8), names[name], np.uint8), frame_id=number, timestamp=1000 + number / 30)
+            except hf.PipelineError:
+                return
+
+    with live:
+        for name in names:
+            live.inlet(name)
+        writers = [threading.Thread(target=feed, args=(name,)) for name in names]
+        for writer in writers:
+            writer.start()
+        for name in "abab":
+            time.sleep(0.03)
+            with contextlib.suppress(hf.PipelineError):  # it may have come and gone
+                live.remove_source(name)
+            check_ledger(live.stats())
+        for writer in writers:
+            writer.join(PATIENCE)
+        assert not any(writer.is_alive() for writer in writers), "they wait"
+    stats = live.stats()
+    check_ledger(stats)
+    assert stats["in_flight"] == 0
+    assert all(names[stream] == value for stream, value in results)
+
+
+def test_instants_that_only_an_event_seals_do_not_let_writers_wait_for_ever():
+    run = Run(packing=hf.Packing(kind="spatial", trigger="event"), when_full="block")
+    for name in "ab":
+        run.live.inlet(name)
+    for number in range(40):  # b's clock is behind by six frames: every instant lacks one of them for long
+        run.feed("a", number, timestamp=1000 + (number + 6) / 30)
+        run.feed("b", number, timestamp=1000 + number / 30)
+        run.crew.advance(1 / 30)
+        run.check()
+    assert run.stop()["captured"] == 80
+
+
+def test_where_writers_wait_a_budget_gives_nothing_up():
+    run = Run(packing=hf.Packing(size=2, latency=0.1), when_full="block", queue=50, service=0.05)
+    for number in range(20):
+        run.feed("cam0", number)
+    assert run.stop(timeout=None)["delivered"] == 20
+
+
+def test_times_before_1970_are_times():
+    run = Run(packing=hf.Packing(kind="spatial"))
+    run.live.inlet("a")
+    for number in range(6):
+        run.feed("a", number, timestamp=-5 + number / 30)
+        run.crew.advance(1 / 30)
+        run.check()
+    assert run.stop()["in_flight"] == 0

@@ -193,7 +193,7 @@ def test_slabs_of_one_process_and_shared_ones_hold_the_same_frames():
         assert (slab.fd >= 0) == shared
         assert [plane.shape for plane in slab.planes] == [(4, *shape) for shape in SPEC.shapes]
         for plane in slab.planes:
-            assert not plane.any()  # fresh pages
+            assert not shared or not plane.any()  # fresh pages; memory of the process may have been used before
             plane[:] = 7
         pool.release(slab)
         assert all((plane == 7).all() for plane in pool.lease().planes)  # reused, not cleared

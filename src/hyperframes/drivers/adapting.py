@@ -42,6 +42,8 @@ class Adapting:
         Age in seconds at which one that waits is given up; None: as `tempo` says.
     degrades : bool
         Whether it steps down when hyperframes are given up, and up again when it is calm.
+    waits : bool
+        Whether writers wait for room: then nothing is given up for its age, unless `ttl` says so.
     there : function
         Returns the streams that are not over.
     tell : function
@@ -55,10 +57,12 @@ class Adapting:
         queue: int | None,
         ttl: float | None,
         degrades: bool,
+        waits: bool,
         there: Callable[[], Sequence[Station]],
         tell: Callable[..., None],
     ) -> None:
         self._tempo, self._queue, self._ttl, self._there, self._tell = tempo, queue, ttl, there, tell
+        self._waits = waits
         self._temporal = tempo.packing.kind == "temporal"
         self._ladder = Ladder() if degrades else None
         self._overflows = 0
@@ -70,8 +74,10 @@ class Adapting:
         """Frames of a hyperframe that memory is planned for; and at present."""
 
     def ttl_ns(self) -> int | None:
-        """Return the age at which a hyperframe that waits is given up; None: a while after its seal."""
-        return round(self._ttl * 1e9) if self._ttl is not None else self._tempo.ttl_ns()
+        """Return the age at which a hyperframe that waits is given up; None: as the queue does by itself."""
+        if self._ttl is not None:
+            return round(self._ttl * 1e9)
+        return None if self._waits else self._tempo.ttl_ns()
 
     def depth(self) -> int:
         """Return how many hyperframes may wait."""

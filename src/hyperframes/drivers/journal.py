@@ -42,6 +42,8 @@ KEPT_LIVES = 10_000
 KEPT_LOSSES = 1_000_000
 """Newest rows of the other tables that a live journal keeps in any case."""
 _APPLICATION = 0x48464A4C  # "HFJL": tells a journal from other SQLite files
+_APPLICATION_AT = 68
+"""Where that stands in the file."""
 _PIECE_BYTES = 64 << 20  # SQLite holds blobs of less than 1 GB
 _BUSY_SECONDS = 0.5
 
@@ -298,6 +300,10 @@ class Journal:
         """Refuse what is another program's, before a byte of it changes."""
         if not self.path.stat().st_size:
             return
+        with self.path.open("rb") as file:
+            head = file.read(_APPLICATION_AT + 4)
+        if head[_APPLICATION_AT:] == _APPLICATION.to_bytes(4, "big"):
+            return  # the rest of it may stand in the log beside it: a full disk or a kill can leave it so
         look = sqlite3.connect(f"{self.path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
         with contextlib.closing(look):
             (kind,) = look.execute("PRAGMA application_id").fetchone()

@@ -90,7 +90,8 @@ class LiveRuntime:
         hyperframes get smaller, then they hold one frame; one step back up at a time when it is calm again.
     ttl : float, optional
         Age in seconds, counted from its first frame, at which a hyperframe that waits is given up; default: what the
-        latency budget leaves beside the operators, at most 1 s; without a budget 1 s after it is sealed at the latest.
+        latency budget leaves beside the operators, at most 1 s; without a budget 1 s after it is sealed at the latest;
+        never where writers wait (``when_full="block"``).
     on_gap : {"reset", "keep"}
         What sequential operators do with their state where frames are missing between hyperframes.
     workers : int
@@ -173,7 +174,13 @@ class LiveRuntime:
         self.now_ns = self._clock.now_ns
         self._tempo = Tempo(self.packing, workers)
         self._adapting = Adapting(
-            self._tempo, queue=queue, ttl=ttl, degrades=when_full == "degrade", there=self._there, tell=self._tell
+            self._tempo,
+            queue=queue,
+            ttl=ttl,
+            degrades=when_full == "degrade",
+            waits=self.waits,
+            there=self._there,
+            tell=self._tell,
         )
         self.thinning = self._adapting.thinning
         self._handing_over = HandingOver(on_result, self.now_ns, self._tell, provisional=provisional)
@@ -398,7 +405,8 @@ class LiveRuntime:
         frame_id : int, optional
             The sender's number.
         timestamp : float, optional
-            When it was taken, in seconds of the sender's clock; default: now.
+            When it was taken, in seconds of the sender's clock, which runs as fast as ours; default: now. Frames of
+            instants that come faster than that are late: give such recordings to `add_source`.
 
         Raises
         ------

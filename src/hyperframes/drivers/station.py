@@ -259,7 +259,7 @@ class Station:
                     seen = self._room.count
                     slot = self._find_slot(frame_id, time_ns, now_ns, sender=sender)
                 if isinstance(slot, str):
-                    self._refuse(frame_id, time_ns, slot)
+                    self._refuse(frame_id, time_ns, "cancelled" if self._is_let_go() else slot)
                     return None
             self.account.take()
             self._planes, self._stamp = slot, (frame_id, capture_ns, arrival_ns)
@@ -444,7 +444,7 @@ class Station:
 
     def _wait_for_room(self, seen: int) -> bool:
         """Wait until memory is given back more than `seen` times, the lock let go meanwhile; return whether to try again."""
-        if self.closed or self._room.is_open:
+        if self._is_let_go():
             return False
         self._waits = True
         self.lock.release()
@@ -453,7 +453,11 @@ class Station:
         finally:
             self.lock.acquire()
             self._waits = False
-        return True
+        return not self._is_let_go()
+
+    def _is_let_go(self) -> bool:
+        """Whether nobody waits here any more; a stream that is closed has no place to look at, either."""
+        return self.closed or self._room.is_open
 
     def _find_slot(self, frame_id: int, time_ns: int, now_ns: int, *, sender: bool) -> tuple[Array, ...] | str:
         series = self._series

@@ -511,8 +511,8 @@ class Instants:
             return "late"
         if instant < self.next_first:
             return self._fill_in(instant, now_ns)
-        if self.waits and len(self._groups) >= self._most_open:
-            return "queue_full"
+        if self.waits and len(self._groups) >= self._most_open and self.deadline_ns is not None:
+            return "queue_full"  # until that passes, at the latest
         first = instant - (instant - self.next_first) % self.size
         if first > self.next_first and self._is_astray(first, now_ns):
             return "unmatched"
@@ -700,7 +700,8 @@ class Instants:
             return
         low = group.mask.rfind(1) // group.width * group.width
         expected_ns, after = self.instant_ns(group.first + low // group.width), group.last + 1
-        offs = [ns - expected_ns if ns >= 0 else None for ns in group.pts[low : low + group.width]]
+        there = group.mask[low : low + group.width]
+        offs = [ns - expected_ns if is_there else None for ns, is_there in zip(group.pts[low:], there, strict=False)]
         if 2 * len(group.arrived) < group.count:  # those who tell their times speak for all
             for place in group.arrived:
                 if place >= low:
