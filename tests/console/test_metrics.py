@@ -73,6 +73,9 @@ def test_stages_and_streams_have_histograms():
     metrics = watched(life(0), life(1, latency_ms=200), life(2, streams=("cam1",)), life(3, dropped="expired"))
     found = read(render(stats(), metrics))
     assert found["hyperframes_stage_seconds_count", (("stage", "total"),)] == 3
+    totals, packs = (found["hyperframes_stage_seconds_sum", (("stage", stage),)] for stage in ("total", "pack"))
+    assert packs == pytest.approx(4 * 0.233)
+    assert totals == pytest.approx(3 * 0.233 + sum(metrics.streams[name].total for name in ("cam0", "cam1")))
     assert found["hyperframes_stage_seconds_count", (("stage", "pack"),)] == 4
     assert found["hyperframes_latency_seconds_count", (("stream", "cam0"),)] == 2
     assert found["hyperframes_latency_seconds_bucket", (("le", "0.025"), ("stream", "cam0"))] == 1

@@ -54,7 +54,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._open: dict[int, list[int]] = {}  # live: ns of seal, start, done
+        self._open: dict[int, list[int]] = {}  # live: ns of seal, start, done; and what it waited before
         self.stages: dict[str, Histogram] = {}
         """Time of hyperframes by stage: pack, queue, infer, unpack, total; of offline runs by the operators' stages."""
         self.streams: dict[str, Histogram] = {}
@@ -80,9 +80,10 @@ class Metrics:
     def _live(self, kind: str, observation: Observation) -> None:
         number, ns = observation["hyperframe"], observation["ns"]
         if kind == "sealed":
-            self._time("pack", observation.get("wait_ns") or 0)
+            wait_ns = observation.get("wait_ns") or 0
+            self._time("pack", wait_ns)
             if len(self._open) < _MOST_OPEN:
-                self._open[number] = [ns, 0, 0]
+                self._open[number] = [ns, 0, 0, wait_ns]
         elif kind == "started" and number in self._open:
             self._open[number][1] = ns
             self._time("queue", ns - self._open[number][0])
@@ -95,7 +96,7 @@ class Metrics:
             if times is None or kind == "dropped":
                 return
             self._time("unpack", ns - (times[2] or ns))
-            self._time("total", ns - times[0])
+            self._time("total", ns - times[0] + times[3])  # from its first frame, as everywhere else
             seconds = (ns - times[0]) / 1e9
             bucket = bisect.bisect_left(BUCKETS, seconds)  # one for tens of streams
             for stream in observation["streams"]:
