@@ -308,9 +308,8 @@ class Journal:
         with contextlib.closing(look):
             (kind,) = look.execute("PRAGMA application_id").fetchone()
             (tables,) = look.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        if (
-            kind != _APPLICATION and tables
-        ):  # without tables: killed before the first transaction was in the file itself
+        # Without tables it was killed before the first transaction was in the file itself.
+        if kind != _APPLICATION and tables:
             raise self._damaged("it is another kind of database")
 
     def _lock(self) -> None:

@@ -31,9 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["Rebuilt", "digest", "paced", "rebuild", "unfinished"]
 
 _MARGIN_FRAMES = 40  # held besides the longest hyperframe's: frames that came out of order or were not taken
-_OPEN_AT_ONCE = (
-    9  # of one stream where hyperframes hold instants of many: those of all that may be open at once, and one
-)
+_OPEN_AT_ONCE = 9  # hyperframes of instants whose frames are held: all that may be open at once, and one
 _REPAIRED_NS = 50_000_000  # by how much a time may differ from the sender's: small steps back are made good
 _MARGIN_NS = 1_000_000_000  # a frame that came so long after the seal is none of its frames
 

@@ -171,9 +171,11 @@ class Connection:
         except SourceError as error:
             if not endpoint.live:
                 raise
-            why = _unreached(place.url, error.__cause__)
+            why: tuple[str, str] | None
             if time.monotonic() - began >= _OPEN_SECONDS:  # FFmpeg says "Invalid data" or "Immediate exit requested"
                 why = f"sent no picture within {_OPEN_SECONDS:g} s", "Is it running, and does it send video?"
+            else:
+                why = _unreached(place.url, error.__cause__)
             if why is None:
                 raise
             raise SourceError(f"{endpoint.name!r} {why[0]}", source=place.url, hint=why[1]) from error

@@ -195,11 +195,12 @@ class StreamRecorder:
         folder.mkdir(parents=True, exist_ok=True)
         for path in folder.glob("*.index.part"):
             finish(path.with_suffix("").with_suffix(""))
-        left = _Left.of(_segments(folder))
+        segments = _segments(folder)
+        left = _Left.of(segments)
         self.next_id = left.next_id
         """One past the highest frame id recorded so far."""
         self._connection, self._epoch, self._named = left.connection, left.epoch, left.named
-        self._closed = deque((path, _num_bytes(path)) for path in _segments(folder)) if self._keep.bounds else deque()
+        self._closed = deque((path, _num_bytes(path)) for path in segments) if self._keep.bounds else deque()
         self._header: dict[str, Any] = {}
         self._template: Any = None
         self._segment: SegmentWriter | None = None
